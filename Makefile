@@ -1,0 +1,43 @@
+# Needs only python3 and make. Every target sets up what it uses.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: help setup test test-fast lint bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make setup      install into $(VENV) (versions from constraints.txt)"
+	@echo "make test       all tests, the slow statistical ones included"
+	@echo "make test-fast  without the slow ones"
+	@echo "make lint       ruff, mypy --strict, import-linter"
+	@echo "make bench      speed against an eager PyTorch port, in one run"
+
+setup: $(VENV)/.installed
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt -e ".[dev]"
+	@touch $@
+
+test: setup
+	$(BIN)/python -m pytest -n 2 --durations=8
+
+test-fast: setup
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(PIP) install -c constraints.txt -e ".[dev,bench]"
+	@touch $@
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks.speed --out benchmarks/results/cpu.md
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build src/*.egg-info

@@ -1,0 +1,27 @@
+"""What a denoiser is: ``h(x_ℓ, ℓ)``, an estimate of ``x_0`` from the latent ``x_ℓ``."""
+
+from __future__ import annotations
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from diffts.diffusion.schedule import NoiseLevel
+
+
+class Denoiser(eqx.Module):
+    """A function of one latent and its noise level; batches are ``jax.vmap``'s business.
+
+    Latents and estimates are in standardised units (the prior holds shift and scale).
+    """
+
+    n_arms: eqx.AbstractVar[int]
+
+    @abc.abstractmethod
+    def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
+        """Estimate ``x̂_0 = h(x_ℓ, ℓ)`` from ``x = x_ℓ``."""
+
+    @abc.abstractmethod
+    def recipe(self) -> dict[str, object]:
+        """What a file must hold, beside the arrays, to build this denoiser again."""

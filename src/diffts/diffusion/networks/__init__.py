@@ -1,0 +1,69 @@
+"""Networks, one file each, looked up by name here and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+from diffts.diffusion.networks.network import (
+    PREDICTIONS,
+    Network,
+    NetworkDenoiser,
+    Prediction,
+    sinusoidal_embedding,
+)
+from diffts.diffusion.networks.residual_conv import ResidualConv
+from diffts.diffusion.networks.residual_mlp import ResidualMLP
+from diffts.errors import InvalidInputError
+from diffts.seeding import Seed, as_key
+from diffts.validation import one_of, whole_number
+
+NETWORKS: dict[str, Callable[..., Network]] = {
+    "residual-conv": ResidualConv,
+    "residual-mlp": ResidualMLP,
+}
+
+
+def build_denoiser(
+    network: str,
+    n_arms: int,
+    *,
+    predicts: Prediction = "clean",
+    seed: Seed = 0,
+    **options: Any,
+) -> NetworkDenoiser:
+    """A denoiser with freshly initialised weights.
+
+    Args:
+        network: one of ``NETWORKS``.
+        n_arms: number of arms ``K``.
+        predicts: what the network outputs: 'clean', 'noise' or 'velocity'.
+        seed: seed of the weights.
+        **options: sizes of that network (see its class).
+
+    >>> build_denoiser("residual-mlp", 12, width=32).recipe()["options"]
+    {'width': 32}
+    """
+    one_of("network", network, NETWORKS)
+    one_of("predicts", predicts, PREDICTIONS)
+    n_arms = whole_number("n_arms", n_arms, 1)
+    try:
+        built = NETWORKS[network](n_arms, key=as_key(seed), **options)
+    except TypeError as error:
+        raise InvalidInputError(f"options of {network}: {error}") from None
+    recipe = json.dumps({"network": network, "options": options}, sort_keys=True)
+    return NetworkDenoiser(built, cast(Prediction, predicts), recipe, n_arms)
+
+
+__all__ = [
+    "NETWORKS",
+    "PREDICTIONS",
+    "Network",
+    "NetworkDenoiser",
+    "Prediction",
+    "ResidualConv",
+    "ResidualMLP",
+    "build_denoiser",
+    "sinusoidal_embedding",
+]

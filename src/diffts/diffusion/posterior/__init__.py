@@ -1,0 +1,40 @@
+"""Posterior samplers, one file each, looked up by name here and nowhere else."""
+
+from __future__ import annotations
+
+from diffts.diffusion.posterior.moment import MomentSampler
+from diffts.diffusion.posterior.paper import PaperSampler
+from diffts.diffusion.posterior.sampler import (
+    VARIANCE_MODES,
+    PosteriorSampler,
+    ReverseStep,
+    draw,
+    reverse_steps,
+)
+from diffts.validation import one_of
+
+SAMPLERS: dict[str, PosteriorSampler] = {
+    "paper": PaperSampler(),
+    "paper-sampled-noise": PaperSampler(noise="sampled"),
+    "moment": MomentSampler(),
+}
+
+
+def as_sampler(sampler: str | PosteriorSampler) -> PosteriorSampler:
+    """A sampler by its name, or the sampler itself."""
+    if isinstance(sampler, PosteriorSampler):
+        return sampler
+    return SAMPLERS[one_of("sampler", sampler, SAMPLERS)]
+
+
+__all__ = [
+    "SAMPLERS",
+    "VARIANCE_MODES",
+    "MomentSampler",
+    "PaperSampler",
+    "PosteriorSampler",
+    "ReverseStep",
+    "as_sampler",
+    "draw",
+    "reverse_steps",
+]
