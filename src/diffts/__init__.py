@@ -1,5 +1,43 @@
-"""Thompson sampling with a learned diffusion prior."""
+"""Thompson sampling with a learned diffusion prior.
+
+>>> import diffts
+>>> prior = diffts.DiffusionPrior.gaussian(mean=[0.5, 0.5], covariance=[[0.04, 0.03], [0.03, 0.04]])
+>>> evidence = diffts.Evidence.from_history(arms=[0, 0], rewards=[0.9, 0.8], n_arms=2, noise_std=0.1)
+>>> draws = prior.posterior_sample(evidence, n=1000, sampler="moment", seed=0)
+>>> draws.shape
+(1000, 2)
+"""
 
 from diffts._version import __version__
+from diffts.diffusion.denoiser import Denoiser
+from diffts.diffusion.exact import Gaussian, GaussianMixture
+from diffts.diffusion.networks import NETWORKS, build_denoiser
+from diffts.diffusion.posterior import SAMPLERS, MomentSampler, PaperSampler, PosteriorSampler
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.diffusion.schedule import Schedule
+from diffts.errors import ArtifactError, DifftsError, InvalidInputError
+from diffts.evidence import Evidence
+from diffts.learning import TrainingConfig, calibrate, learn_prior, train_clean
 
-__all__ = ["__version__"]
+__all__ = [
+    "NETWORKS",
+    "SAMPLERS",
+    "ArtifactError",
+    "Denoiser",
+    "DifftsError",
+    "DiffusionPrior",
+    "Evidence",
+    "Gaussian",
+    "GaussianMixture",
+    "InvalidInputError",
+    "MomentSampler",
+    "PaperSampler",
+    "PosteriorSampler",
+    "Schedule",
+    "TrainingConfig",
+    "__version__",
+    "build_denoiser",
+    "calibrate",
+    "learn_prior",
+    "train_clean",
+]

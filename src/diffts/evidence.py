@@ -49,8 +49,7 @@ class Evidence(eqx.Module):
             raise InvalidInputError(f"mean: expected shape (*batch, arms), got {y.shape}")
         observed = ~np.isnan(y) if mask is None else _as_mask(mask)
         sigma, observed = (
-            _broadcast(name, value, y.shape)
-            for name, value in (("std", sigma), ("mask", observed))
+            _broadcast(name, value, y.shape) for name, value in (("std", sigma), ("mask", observed))
         )
         require_finite("mean (where mask is True)", np.where(observed, y, 0.0))
         require_finite("std (where mask is True)", np.where(observed, sigma, 0.0))
@@ -105,7 +104,7 @@ class Evidence(eqx.Module):
             pulled = pulled.astype(np.int64)
         if pulled.ndim != 1 or not np.issubdtype(pulled.dtype, np.integer):
             raise InvalidInputError(
-                f"arms: expected a list of whole numbers, got {pulled.dtype} of shape {pulled.shape}"
+                f"arms: expected a list of whole numbers, got {pulled.dtype} {pulled.shape}"
             )
         if ((pulled < 0) | (pulled >= n_arms)).any():
             bad = pulled[(pulled < 0) | (pulled >= n_arms)][0]

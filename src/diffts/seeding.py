@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -22,7 +23,7 @@ def as_key(seed: Any) -> KeyArray:
     """
     if isinstance(seed, np.random.Generator):
         return jax.random.key(int(seed.integers(2**31)))
-    if isinstance(seed, jax.Array) and jax.dtypes.issubdtype(seed.dtype, jax.dtypes.prng_key):
+    if isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key):
         if seed.ndim:
             raise InvalidInputError(f"seed: expected one key, got keys of shape {seed.shape}")
         return seed

@@ -79,7 +79,7 @@ def covariance_matrix(name: str, value: ArrayLike, size: int) -> NDArray[np.floa
     smallest = float(np.linalg.eigvalsh(matrix)[0])
     if smallest < -1e-6 * largest:
         raise InvalidInputError(
-            f"{name}: indefinite (smallest eigenvalue {smallest:.3g}); a covariance has none below 0"
+            f"{name}: indefinite (smallest eigenvalue {smallest:.3g}, must not be below 0)"
         )
     return matrix
 

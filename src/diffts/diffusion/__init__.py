@@ -1,0 +1,1 @@
+"""Diffusion priors: schedule, denoisers, posterior samplers, and the prior that joins them."""

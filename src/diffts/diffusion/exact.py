@@ -214,9 +214,7 @@ class MixtureDenoiser(Denoiser):
     n_arms: int = eqx.field(static=True)
 
     def __init__(self, distribution: GaussianMixture) -> None:
-        self.log_weights = jnp.asarray(
-            np.log(np.maximum(distribution.weights, 1e-30)), jnp.float32
-        )
+        self.log_weights = jnp.asarray(np.log(np.maximum(distribution.weights, 1e-30)), jnp.float32)
         exact = [GaussianDenoiser(component) for component in distribution.components]
         self.components = jax.tree.map(lambda *leaves: jnp.stack(leaves), *exact)
         self.n_arms = self.components.n_arms

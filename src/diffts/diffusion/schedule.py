@@ -27,9 +27,9 @@ class NoiseLevel(NamedTuple):
     network was trained with.
     """
 
-    step: Int[Array, "..."]
-    signal: Float[Array, "..."]
-    noise: Float[Array, "..."]
+    step: Int[Array, ...]
+    signal: Float[Array, ...]
+    noise: Float[Array, ...]
 
 
 class Transition(NamedTuple):
@@ -41,10 +41,10 @@ class Transition(NamedTuple):
 
     source: NoiseLevel
     target: NoiseLevel
-    c0: Float[Array, "..."]
-    c1: Float[Array, "..."]
-    variance: Float[Array, "..."]
-    is_last: Float[Array, "..."]
+    c0: Float[Array, ...]
+    c1: Float[Array, ...]
+    variance: Float[Array, ...]
+    is_last: Float[Array, ...]
 
 
 @dataclass(frozen=True)

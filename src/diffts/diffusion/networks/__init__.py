@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from diffts.diffusion.networks.network import (
     PREDICTIONS,
@@ -53,7 +53,7 @@ def build_denoiser(
     except TypeError as error:
         raise InvalidInputError(f"options of {network}: {error}") from None
     recipe = json.dumps({"network": network, "options": options}, sort_keys=True)
-    return NetworkDenoiser(built, cast(Prediction, predicts), recipe, n_arms)
+    return NetworkDenoiser(network=built, predicts=predicts, options=recipe, n_arms=n_arms)
 
 
 __all__ = [

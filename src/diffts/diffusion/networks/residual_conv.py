@@ -74,9 +74,7 @@ class GatedBlock(eqx.Module):
     convolution: eqx.nn.Conv1d
     split: eqx.nn.Conv1d
 
-    def __init__(
-        self, channels: int, embedding_size: int, dilation: int, *, key: KeyArray
-    ) -> None:
+    def __init__(self, channels: int, embedding_size: int, dilation: int, *, key: KeyArray) -> None:
         keys = jax.random.split(key, 3)
         self.step_shift = eqx.nn.Linear(embedding_size, channels, key=keys[0])
         self.convolution = eqx.nn.Conv1d(

@@ -44,7 +44,6 @@ class PaperSampler(PosteriorSampler):
         ``g = Var[x'] / (Var[x'] + s_y²)``.
         """
         source, target = step.transition.source, step.transition.target
-        draw_key, noise_key = jax.random.split(key)
 
         x0_hat = denoiser(x, source)
         mean_x = step.transition.c0 * x0_hat + step.transition.c1 * x
@@ -53,6 +52,7 @@ class PaperSampler(PosteriorSampler):
         if self.noise == "predicted":
             z = (x - source.signal * x0_hat) / source.noise
         else:
+            key, noise_key = jax.random.split(key)
             z = jax.random.normal(noise_key, x.shape)
         mean_y = target.signal * evidence.mean + target.noise * z
         # s_y² = ᾱ_ℓ (σ² + ᾱ_{ℓ+1}(1-ᾱ_ℓ) / (ᾱ_ℓ(1-ᾱ_{ℓ+1})) τ²), with ᾱ_ℓ multiplied out.
@@ -69,4 +69,4 @@ class PaperSampler(PosteriorSampler):
 
         mean = mean_x + gain * (mean_y - mean_x)
         std = jnp.sqrt((1.0 - gain) * var_x)
-        return mean + std * jax.random.normal(draw_key, x.shape)
+        return mean + std * jax.random.normal(key, x.shape)

@@ -36,9 +36,7 @@ class ReverseStep(NamedTuple):
 
     def variance(self, error_variance: Float[Array, " K"]) -> Float[Array, " K"]:
         """``v + c0² · error_variance`` (Eq. DDPM-reverse-uncertain), or ``v`` alone."""
-        return (
-            self.transition.variance + self.inflation * self.transition.c0**2 * error_variance
-        )
+        return self.transition.variance + self.inflation * self.transition.c0**2 * error_variance
 
 
 def reverse_steps(
@@ -58,14 +56,14 @@ def reverse_steps(
     """
     one_of("variance", variance, VARIANCE_MODES)
     transition = schedule.transitions(steps)
-    inflation = {
+    calibrated: dict[str, Any] = {
         "calibrated": np.ones_like(transition.is_last),
         "plain": np.zeros_like(transition.is_last),
         "partial": transition.is_last,
-    }[variance]
+    }
     return jax.tree.map(
         jnp.asarray,
-        ReverseStep(transition, tau[np.asarray(transition.source.step) - 1], inflation),
+        ReverseStep(transition, tau[np.asarray(transition.source.step) - 1], calibrated[variance]),
     )
 
 

@@ -1,0 +1,162 @@
+"""From a table of past tasks to a calibrated prior: standardise, train, calibrate."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from diffts.diffusion.networks import NetworkDenoiser, Prediction, build_denoiser
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.diffusion.schedule import Schedule
+from diffts.errors import ArtifactError, InvalidInputError
+from diffts.learning.calibration import calibrate
+from diffts.learning.clean import TrainingConfig, TrainingState, initial_state, train_clean
+from diffts.seeding import as_generator
+from diffts.storage import CONFIG, load_folder, named_arrays, save_folder, with_arrays
+from diffts.validation import finite_array, whole_number
+
+_KIND, _VERSION = "diffts.training", 1
+
+
+def learn_prior(
+    tasks: ArrayLike,
+    calibration: ArrayLike | None = None,
+    *,
+    network: str = "residual-mlp",
+    predicts: Prediction = "clean",
+    options: Mapping[str, Any] | None = None,
+    config: TrainingConfig | None = None,
+    schedule: Schedule | None = None,
+    standardise: bool = True,
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 1000,
+    on_block: Callable[[TrainingState], None] | None = None,
+) -> DiffusionPrior:
+    """Learn a diffusion prior from the exact mean rewards of past tasks.
+
+    Args:
+        tasks: mean rewards of the training tasks, ``(N, K)``, in the user's units.
+        calibration: tasks to calibrate on; by default a sixth of ``tasks`` is kept back for it.
+        network: name of the network (``diffts.NETWORKS``).
+        predicts: what it predicts: 'clean', 'noise' or 'velocity'.
+        options: sizes of the network.
+        config: training recipe; the paper's by default.
+        schedule: noise schedule; the paper's by default.
+        standardise: give the network data of mean 0 and variance 1 (the paper's raw data: False).
+        seed: seed of everything: weights, batches, calibration.
+        checkpoint: a folder for the training state. If it holds one, training goes on from it,
+            to the same weights as an uninterrupted run.
+        checkpoint_every: steps between two saves.
+        on_block: called with each state; for progress bars.
+    """
+    config = TrainingConfig() if config is None else config
+    schedule = Schedule.linear() if schedule is None else schedule
+    seed = whole_number("seed", seed, 0)
+    train, held_out = _split(tasks, calibration, seed)
+    shift = float(train.mean()) if standardise else 0.0
+    scale = float(train.std()) if standardise else 1.0
+    if scale == 0.0:
+        raise InvalidInputError("tasks: all values are equal; there is nothing to learn")
+    denoiser = build_denoiser(
+        network, train.shape[1], predicts=predicts, seed=seed, **dict(options or {})
+    )
+    standard = (train - shift) / scale
+    state = _train(
+        denoiser, standard, config, schedule, seed, checkpoint, checkpoint_every, on_block
+    )
+    trained = state.trained
+    tau = calibrate(trained, (held_out - shift) / scale, schedule=schedule, seed=seed + 1)
+    metadata = {
+        "data": {"kind": "exact", "tasks": len(train), "calibration": len(held_out)},
+        "training": dataclasses.asdict(config),
+        "seed": seed,
+    }
+    return DiffusionPrior(
+        trained, tau, schedule=schedule, shift=shift, scale=scale, metadata=metadata
+    )
+
+
+def _split(
+    tasks: ArrayLike, calibration: ArrayLike | None, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    train = finite_array("tasks", tasks, ndim=2)
+    if calibration is not None:
+        held_out = finite_array("calibration", calibration, ndim=2)
+        if train.shape[1] != held_out.shape[1] or not len(train) or not len(held_out):
+            raise InvalidInputError(
+                f"calibration: expected shape (tasks, {train.shape[1]}), got {held_out.shape}"
+            )
+        return train, held_out
+    if len(train) < 6:
+        raise InvalidInputError(f"tasks: expected at least 6 tasks, got {len(train)}")
+    order = as_generator(seed).permutation(len(train))
+    kept_back = len(train) // 6
+    return train[order[kept_back:]], train[order[:kept_back]]
+
+
+def _train(
+    denoiser: NetworkDenoiser,
+    data: NDArray[np.float64],
+    config: TrainingConfig,
+    schedule: Schedule,
+    seed: int,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: int,
+    on_block: Callable[[TrainingState], None] | None,
+) -> TrainingState:
+    """Run the training generator, with checkpoints around it."""
+    start = initial_state(denoiser, config)
+    fingerprint = _fingerprint(denoiser, data, config, schedule, seed)
+    if checkpoint is not None and (Path(checkpoint) / CONFIG).exists():
+        start = _load_state(checkpoint, start, fingerprint)
+    state, saved = start, int(start.step)
+    for state in train_clean(denoiser, data, config, schedule=schedule, seed=seed, state=start):
+        if on_block is not None:
+            on_block(state)
+        done = int(state.step)
+        if checkpoint is not None and (done - saved >= checkpoint_every or done == config.steps):
+            save_folder(
+                checkpoint, _KIND, _VERSION, {"fingerprint": fingerprint}, named_arrays(state)
+            )
+            saved = done
+    return state
+
+
+def _load_state(
+    checkpoint: str | os.PathLike[str], state: TrainingState, fingerprint: str
+) -> TrainingState:
+    content, arrays = load_folder(checkpoint, _KIND, _VERSION)
+    if content.get("fingerprint") != fingerprint:
+        raise ArtifactError(
+            f"{checkpoint}: a training of other data, settings or seed; "
+            "remove the folder or choose another"
+        )
+    return with_arrays(state, arrays, str(checkpoint))
+
+
+def _fingerprint(
+    denoiser: NetworkDenoiser,
+    data: NDArray[np.float64],
+    config: TrainingConfig,
+    schedule: Schedule,
+    seed: int,
+) -> str:
+    """What must agree for a checkpoint to be a part of this very training."""
+    settings = {
+        "denoiser": denoiser.recipe(),
+        "config": dataclasses.asdict(config),
+        "alpha_bar": schedule.alpha_bar,
+        "seed": seed,
+    }
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    digest.update(np.ascontiguousarray(data).tobytes())
+    return digest.hexdigest()

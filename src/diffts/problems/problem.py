@@ -1,0 +1,192 @@
+"""What a problem is: a distribution over tasks, and how a pull of an arm is rewarded."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from numpy.typing import NDArray
+
+from diffts.seeding import KeyArray, Seed, as_generator
+from diffts.validation import whole_number
+
+Tasks = NDArray[np.float32]
+AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
+
+
+class TaskSets(NamedTuple):
+    """Mean rewards of three independent sets of tasks, each of shape ``(tasks, K)``."""
+
+    train: Tasks
+    calibration: Tasks
+    test: Tasks
+
+
+class RewardModel(eqx.Module):
+    """The law of one reward given the task's mean rewards; traceable by JAX."""
+
+    @abc.abstractmethod
+    def __call__(
+        self, key: KeyArray, means: Float[Array, " K"], arms: Int[Array, "*shape"]
+    ) -> Float[Array, "*shape"]:
+        """One independent reward for each entry of ``arms``."""
+
+
+class GaussianRewards(RewardModel):
+    """``r ~ N(μ^a, std²)``, independent from pull to pull.
+
+    >>> noiseless = GaussianRewards(std=0.0)
+    >>> noiseless(jax.random.key(0), jnp.array([0.25, 0.5]), jnp.array([1, 0, 1])).tolist()
+    [0.5, 0.25, 0.5]
+    """
+
+    std: float = eqx.field(static=True)
+
+    def __call__(
+        self, key: KeyArray, means: Float[Array, " K"], arms: Int[Array, "*shape"]
+    ) -> Float[Array, "*shape"]:
+        """The means of ``arms`` plus fresh Gaussian noise."""
+        expected = jnp.asarray(means)[arms]
+        return expected + self.std * jax.random.normal(key, expected.shape, expected.dtype)
+
+
+@dataclass(frozen=True)
+class SuggestedNetwork:
+    """A network that suits the problem, as arguments of ``build_denoiser``.
+
+    Attributes:
+        name: the network's registered name.
+        predicts: what it should be trained to output.
+        options: further options of that network; plain numbers and tuples, so that a prior
+            trained with them can be written as JSON.
+    """
+
+    name: str
+    predicts: str = "clean"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Problem(abc.ABC):
+    """A distribution over bandit tasks; a task is its vector ``μ ∈ R^K`` of mean rewards.
+
+    A problem is a frozen value: it holds the structure that all tasks share (groups, labels, a
+    grid) and no random state. Subclasses fill in the attributes and :meth:`_draw`.
+
+    Attributes:
+        name: the name under which the problem is registered.
+        n_arms: number of (base) arms ``K``.
+        noise_std: assumed noise level ``σ̂`` of one reward, as the paper sets it.
+        horizon: default number of rounds of an experiment.
+        default_sizes: default sizes of the training, calibration and test sets.
+        rewards: the law of a reward; a pytree, to be passed into compiled functions.
+        suggested_network: a network that suits these tasks, if there is advice to give.
+    """
+
+    name: ClassVar[str]
+    n_arms: ClassVar[int]
+    noise_std: ClassVar[float]
+    horizon: ClassVar[int]
+    default_sizes: ClassVar[tuple[int, int, int]] = (5000, 1000, 100)
+
+    @property
+    @abc.abstractmethod
+    def rewards(self) -> RewardModel:
+        """The law of a reward."""
+
+    @property
+    def suggested_network(self) -> SuggestedNetwork | None:
+        """A network that suits these tasks; None for no advice."""
+        return None
+
+    @abc.abstractmethod
+    def _draw(self, n: int, rng: np.random.Generator) -> Tasks:
+        """Mean rewards of ``n ≥ 1`` tasks, shape ``(n, K)``; all randomness comes from ``rng``."""
+
+    def sample(self, n: int, seed: Seed) -> Tasks:
+        """Mean rewards of ``n`` tasks, float32 of shape ``(n, K)``.
+
+        Args:
+            n: number of tasks, 0 or more.
+            seed: an int or a JAX key (the same tasks every time), or a generator (advanced).
+        """
+        n = whole_number("n", n, 0)
+        rng = as_generator(seed)
+        if n == 0:
+            return np.zeros((0, self.n_arms), np.float32)
+        return self._draw(n, rng).astype(np.float32, copy=False)
+
+    def split(
+        self,
+        train: int | None = None,
+        calibration: int | None = None,
+        test: int | None = None,
+        seed: Seed = 0,
+    ) -> TaskSets:
+        """Independent sets of tasks to learn from, to calibrate on and to be judged by.
+
+        Args:
+            train: number of training tasks; None takes the problem's default, as below.
+            calibration: number of calibration tasks.
+            test: number of test tasks.
+            seed: seed of all three. Each set has its own stream of random numbers, so that the
+                size of one set never changes the tasks of another.
+        """
+        sizes = self._sizes(train, calibration, test)
+        streams = independent_streams(seed, len(sizes))
+        return TaskSets(*(self.sample(n, rng) for n, rng in zip(sizes, streams, strict=True)))
+
+    def draw_rewards(
+        self, key: KeyArray, means: Float[Array, " K"], arms: Int[Array, "*shape"]
+    ) -> Float[Array, "*shape"]:
+        """Rewards of pulls in one task; works inside ``jit``, ``scan`` and ``vmap``.
+
+        Args:
+            key: JAX key; the same key gives the same rewards.
+            means: the task's mean rewards, shape ``(K,)``.
+            arms: pulled arms, whole numbers in ``[0, K)``, of any shape.
+        """
+        return self.rewards(key, means, arms)
+
+    def _sizes(
+        self, train: int | None, calibration: int | None, test: int | None
+    ) -> tuple[int, int, int]:
+        """The three sizes, with defaults put in and checked."""
+        asked = {"train": train, "calibration": calibration, "test": test}
+        sizes = [
+            whole_number(name, default if size is None else size, 0)
+            for (name, size), default in zip(asked.items(), self.default_sizes, strict=True)
+        ]
+        return sizes[0], sizes[1], sizes[2]
+
+
+def independent_streams(seed: Seed, count: int) -> list[np.random.Generator]:
+    """``count`` generators, independent of each other, all determined by ``seed``."""
+    roots = as_generator(seed).integers(2**63, size=count)
+    return [np.random.default_rng(int(root)) for root in roots]
+
+
+def random_subsets(
+    rng: np.random.Generator, sizes: NDArray[np.int64], n_elements: int
+) -> NDArray[np.bool_]:
+    """Uniform subsets of ``{0, …, n_elements - 1}``, one of each size; True for members.
+
+    >>> random_subsets(np.random.default_rng(0), np.array([2, 3]), 5).sum(axis=1)
+    array([2, 3])
+    """
+    # The ranks of independent uniforms are a uniform permutation; its first ranks are chosen.
+    ranks = rng.random((len(sizes), n_elements)).argsort(axis=1).argsort(axis=1)
+    members: NDArray[np.bool_] = ranks < sizes[:, None]
+    return members
+
+
+def fixed_array(array: AnyArray) -> AnyArray:
+    """``array``, made read-only: structure that all tasks share must not be changed by one."""
+    array.setflags(write=False)
+    return array
