@@ -2,7 +2,7 @@
 
 >>> import diffts
 >>> prior = diffts.DiffusionPrior.gaussian(mean=[0.5, 0.5], covariance=[[0.04, 0.03], [0.03, 0.04]])
->>> evidence = diffts.Evidence.from_history(arms=[0, 0], rewards=[0.9, 0.8], n_arms=2, noise_std=0.1)
+>>> evidence = diffts.Evidence.from_history([0, 0], [0.9, 0.8], n_arms=2, noise_std=0.1)
 >>> draws = prior.posterior_sample(evidence, n=1000, sampler="moment", seed=0)
 >>> draws.shape
 (1000, 2)

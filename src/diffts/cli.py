@@ -100,7 +100,7 @@ def _turn_on_compile_cache() -> None:
 
 
 @app.command(
-    epilog="Examples:  diffts accuracy  |  diffts accuracy --sampler moment --steps 20 --json a.json"
+    epilog="Examples:  diffts accuracy  |  diffts accuracy --sampler moment --steps 20"
 )
 def accuracy(
     sampler: Annotated[

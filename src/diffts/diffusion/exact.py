@@ -56,7 +56,10 @@ class Gaussian:
         gain, innovation, _ = self._condition(evidence)
         observed = np.flatnonzero(evidence.mask)
         covariance = self.covariance - gain @ self.covariance[observed]
-        return Gaussian(self.mean + gain @ innovation, 0.5 * (covariance + covariance.T))
+        # What is left after exact observations is 0 up to rounding, of either sign.
+        eigenvalues, basis = np.linalg.eigh(0.5 * (covariance + covariance.T))
+        covariance = (basis * np.maximum(eigenvalues, 0.0)) @ basis.T
+        return Gaussian(self.mean + gain @ innovation, covariance)
 
     def log_evidence(self, evidence: Evidence) -> float:
         """``log p(y)``: the marginal log likelihood of the observed arms of one task."""

@@ -249,4 +249,4 @@ def _denoiser_skeleton(recipe: Mapping[str, Any], n_arms: int) -> Denoiser:
         count = int(recipe["components"])
         means, spreads = np.zeros((count, n_arms)), np.tile(np.eye(n_arms), (count, 1, 1))
         return MixtureDenoiser(GaussianMixture(np.full(count, 1 / count), means, spreads))
-    raise ArtifactError(f"denoiser: unknown kind {kind!r}")
+    raise ValueError(f"unknown kind of denoiser {kind!r}")

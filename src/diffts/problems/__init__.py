@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from diffts.problems.bidding import Bidding, WinLoseRewards
 from diffts.problems.groups import Groups
+from diffts.problems.labeled_arms import LabeledArms
+from diffts.problems.maze import Maze
+from diffts.problems.popular_niche import PopularNiche
 from diffts.problems.problem import (
     GaussianRewards,
     Problem,
@@ -15,6 +19,10 @@ from diffts.problems.problem import (
 from diffts.validation import one_of
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "popular-niche": PopularNiche,
+    "labeled-arms": LabeledArms,
+    "maze": Maze,
+    "bidding": Bidding,
     "groups": Groups,
 }
 
@@ -34,11 +42,16 @@ def get_problem(name: str) -> Problem:
 
 __all__ = [
     "PROBLEMS",
+    "Bidding",
     "GaussianRewards",
     "Groups",
+    "LabeledArms",
+    "Maze",
+    "PopularNiche",
     "Problem",
     "RewardModel",
     "SuggestedNetwork",
     "TaskSets",
+    "WinLoseRewards",
     "get_problem",
 ]

@@ -1,0 +1,1 @@
+"""Benchmarks: run with ``make bench``. The only place that imports PyTorch."""

@@ -1,0 +1,215 @@
+"""The same maths in eager PyTorch: the paper's network, its posterior sampler, a training step.
+
+It is what a good PyTorch user would write: batched over tasks, coefficients computed once and
+kept on the device, no synchronisation inside the loop, ``torch.inference_mode`` for sampling,
+the default number of threads. It is eager on purpose: no ``torch.compile``. Only benchmarks and
+tests use it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from diffts.diffusion.networks import ResidualConv
+from diffts.diffusion.schedule import Schedule
+
+Denoiser = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class TorchResidualConv(nn.Module):
+    """The twin of ``diffts.diffusion.networks.ResidualConv``, batch first."""
+
+    def __init__(
+        self,
+        n_arms: int,
+        *,
+        channels: int = 6,
+        length: int = 128,
+        n_blocks: int = 5,
+        embedding_size: int = 64,
+    ) -> None:
+        super().__init__()
+        self.channels, self.length = channels, length
+        self.inward = nn.Linear(n_arms, channels * length)
+        self.embed = nn.Sequential(
+            nn.Linear(embedding_size, embedding_size),
+            nn.SiLU(),
+            nn.Linear(embedding_size, embedding_size),
+            nn.SiLU(),
+        )
+        self.blocks = nn.ModuleList(
+            TorchGatedBlock(channels, embedding_size, dilation=2 ** (i % 2))
+            for i in range(n_blocks)
+        )
+        self.mix = nn.Conv1d(channels, channels, 1)
+        self.outward = nn.Linear(channels * length, n_arms)
+        half = embedding_size // 2
+        frequency = torch.exp(-math.log(10_000.0) * torch.arange(half) / (half - 1))
+        self.register_buffer("frequency", frequency, persistent=False)
+
+    def forward(self, x: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+        """The raw output for latents ``(B, K)``; ``step`` is ``(1,)`` (shared) or ``(B,)``."""
+        angle = step[:, None] * self.frequency
+        embedding = self.embed(torch.cat([angle.sin(), angle.cos()], dim=1))
+        h = self.inward(x).view(-1, self.channels, self.length)
+        h = functional.leaky_relu(h, 0.4)
+        total: Any = 0.0
+        for block in self.blocks:
+            h, skip = block(h, embedding)
+            total = total + skip
+        h = functional.leaky_relu(self.mix(total / math.sqrt(len(self.blocks))), 0.4)
+        return self.outward(h.flatten(1))
+
+
+class TorchGatedBlock(nn.Module):
+    """Dilated convolution, ``tanh · sigmoid`` gate, then a residual and a skip output."""
+
+    def __init__(self, channels: int, embedding_size: int, dilation: int) -> None:
+        super().__init__()
+        self.step_shift = nn.Linear(embedding_size, channels)
+        self.convolution = nn.Conv1d(channels, 2 * channels, 3, padding=dilation, dilation=dilation)
+        self.split = nn.Conv1d(channels, 2 * channels, 1)
+
+    def forward(
+        self, h: torch.Tensor, embedding: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The next hidden state and this block's share of the skip sum."""
+        shifted = h + self.step_shift(embedding)[:, :, None]
+        gate, signal = self.convolution(shifted).chunk(2, dim=1)
+        residual, skip = self.split(gate.sigmoid() * signal.tanh()).chunk(2, dim=1)
+        return (h + residual) * math.sqrt(0.5), skip
+
+
+def from_equinox(network: ResidualConv) -> TorchResidualConv:
+    """A PyTorch twin with the same weights, on the CPU."""
+    twin = TorchResidualConv(
+        network.n_arms,
+        channels=network.channels,
+        length=network.length,
+        n_blocks=len(network.blocks),
+        embedding_size=network.embedding_size,
+    )
+    pairs: list[tuple[Any, Any]] = [
+        (twin.inward, network.inward),
+        (twin.embed[0], network.embed[0]),
+        (twin.embed[2], network.embed[1]),
+        (twin.mix, network.mix),
+        (twin.outward, network.outward),
+    ]
+    for ours, theirs in zip(network.blocks, twin.blocks, strict=True):
+        pairs += [
+            (theirs.step_shift, ours.step_shift),
+            (theirs.convolution, ours.convolution),
+            (theirs.split, ours.split),
+        ]
+    with torch.no_grad():
+        for target, source in pairs:
+            # Equinox keeps a convolution's bias as (channels, 1).
+            target.weight.copy_(torch.tensor(np.asarray(source.weight)))
+            target.bias.copy_(torch.tensor(np.asarray(source.bias).reshape(-1)))
+    return twin
+
+
+class ReverseChain(NamedTuple):
+    """Coefficients of the reverse steps, noisiest first, one row a step, on the device.
+
+    ``step`` has shape ``(S, 1)``, the others ``(S, K)`` or ``(S, 1)``.
+    """
+
+    step: torch.Tensor
+    c0: torch.Tensor
+    c1: torch.Tensor
+    variance: torch.Tensor  # calibrated: v + c0² τ²
+    noise_x: torch.Tensor  # z̄ = noise_x · x_{ℓ+1} - noise_x0 · x̂_0
+    noise_x0: torch.Tensor
+    signal_y: torch.Tensor  # √ᾱ_ℓ
+    noise_y: torch.Tensor  # √(1-ᾱ_ℓ)
+    tau_y: torch.Tensor  # ᾱ_{ℓ+1}(1-ᾱ_ℓ)/(1-ᾱ_{ℓ+1}) τ², the denoiser's share of s_y²
+
+
+def reverse_chain(
+    schedule: Schedule, tau: np.ndarray, device: torch.device | str = "cpu"
+) -> ReverseChain:
+    """All reverse steps of the full schedule with calibrated errors ``τ_1 … τ_L``, ``(L, K)``."""
+    alpha_bar = np.asarray(schedule.alpha_bar)
+    source, target = alpha_bar[:0:-1, None], alpha_bar[-2::-1, None]
+    alpha = source / target
+    c0 = np.sqrt(target) * (1 - alpha) / (1 - source)
+    tau2 = np.asarray(tau, dtype=np.float64)[::-1] ** 2
+    columns = (
+        np.arange(schedule.n_steps, 0, -1)[:, None],
+        c0,
+        np.sqrt(alpha) * (1 - target) / (1 - source),
+        (1 - target) * (1 - alpha) / (1 - source) + c0**2 * tau2,
+        1 / np.sqrt(1 - source),
+        np.sqrt(source / (1 - source)),
+        np.sqrt(target),
+        np.sqrt(1 - target),
+        source * (1 - target) / (1 - source) * tau2,
+    )
+    return ReverseChain(*(torch.tensor(c, dtype=torch.float32, device=device) for c in columns))
+
+
+@torch.inference_mode()
+def posterior_sample(
+    denoiser: Denoiser,
+    chain: ReverseChain,
+    y: torch.Tensor,
+    sigma: torch.Tensor,
+    mask: torch.Tensor,
+    generator: torch.Generator | None = None,
+) -> torch.Tensor:
+    """One draw for each task of the batch: the paper's sampler, predicted noise, calibrated.
+
+    ``y``, ``sigma`` and ``mask`` (booleans) have shape ``(B, K)`` and are standardised. As in
+    ``diffts`` the two draws of the algorithm, of ``x'`` and of ``ỹ``, are one draw from the
+    product of their densities.
+    """
+    x = torch.randn(y.shape, device=y.device, generator=generator)
+    # What does not depend on the latents, for all steps at once, (S, B, K).
+    var_x = chain.variance[:, None]
+    var_y = chain.signal_y[:, None] ** 2 * sigma**2 + chain.tau_y[:, None]
+    gain = torch.where(mask, var_x / (var_x + var_y), 0.0)
+    std = ((1 - gain) * var_x).sqrt()
+    diffused_y = chain.signal_y[:, None] * y
+    for i in range(len(chain.step)):
+        x0_hat = denoiser(x, chain.step[i])
+        mean_x = chain.c0[i] * x0_hat + chain.c1[i] * x
+        z = chain.noise_x[i] * x - chain.noise_x0[i] * x0_hat
+        mean_y = diffused_y[i] + chain.noise_y[i] * z
+        noise = torch.randn(y.shape, device=y.device, generator=generator)
+        x = torch.lerp(mean_x, mean_y, gain[i]).addcmul_(std[i], noise)
+    return x
+
+
+class Trainer:
+    """Adam on ``‖x_0 - h(x_ℓ, ℓ)‖²`` with random steps, data kept on the device."""
+
+    def __init__(
+        self, network: nn.Module, data: torch.Tensor, schedule: Schedule, batch_size: int = 128
+    ) -> None:
+        self.network, self.data, self.batch_size = network, data, batch_size
+        self.optimizer = torch.optim.Adam(network.parameters(), lr=5e-4, betas=(0.9, 0.99))
+        alpha_bar = torch.tensor(schedule.alpha_bar, dtype=torch.float64)
+        self.signal = alpha_bar.sqrt().to(data.device, torch.float32)[:, None]
+        self.noise = (1 - alpha_bar).sqrt().to(data.device, torch.float32)[:, None]
+
+    def step(self) -> torch.Tensor:
+        """One step on a random batch; the loss, still on the device."""
+        device = self.data.device
+        rows = torch.randint(len(self.data), (self.batch_size,), device=device)
+        x_0 = self.data[rows]
+        step = torch.randint(1, len(self.signal), (self.batch_size,), device=device)
+        x = self.signal[step] * x_0 + self.noise[step] * torch.randn_like(x_0)
+        loss = functional.mse_loss(self.network(x, step), x_0)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()

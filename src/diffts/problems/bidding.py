@@ -1,0 +1,182 @@
+"""iPinYou Bidding: how much to bid for an ad slot whose market price is random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import ClassVar, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from numpy.typing import ArrayLike, NDArray
+
+from diffts.errors import InvalidInputError
+from diffts.problems.ipinyou_logs import read_slot_prices
+from diffts.problems.problem import (
+    Problem,
+    RewardModel,
+    SuggestedNetwork,
+    Tasks,
+    TaskSets,
+    fixed_array,
+)
+from diffts.problems.simulated_slots import simulate_price_cdfs
+from diffts.seeding import KeyArray, Seed, as_generator
+from diffts.validation import finite_array
+
+N_BIDS = 300
+ITEM_VALUE = 300
+
+
+class WinLoseRewards(RewardModel):
+    """``r = payoff^b`` if the bid ``b`` wins, else 0, with ``payoff^b = (300 - b) / 300``.
+
+    The chance to win is what the mean says: ``P(win) = μ^b / payoff^b``. The variance is
+    ``μ^b (payoff^b - μ^b)``, which differs from bid to bid.
+
+    >>> certain_win = jnp.asarray((300 - np.arange(300)) / 300)
+    >>> WinLoseRewards()(jax.random.key(0), certain_win, jnp.array([0, 150])).tolist()
+    [1.0, 0.5]
+    """
+
+    def __call__(
+        self, key: KeyArray, means: Float[Array, " K"], arms: Int[Array, "*shape"]
+    ) -> Float[Array, "*shape"]:
+        """One auction for each entry of ``arms``."""
+        expected = jnp.asarray(means)[arms]
+        payoff = jnp.asarray(payoffs(), expected.dtype)[arms]
+        wins = jax.random.uniform(key, expected.shape, expected.dtype) < expected / payoff
+        return jnp.where(wins, payoff, 0.0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Bidding(Problem):
+    """300 bids on an item worth 300; a task is an ad slot, that is a distribution of its price.
+
+    Bid ``b ∈ {0, …, 299}`` wins when the price is at most ``b`` and earns ``300 - b``, so that
+
+        ``μ^b = (300 - b) / scale · P(price ≤ b)``.
+
+    The paper scales by the largest reward that can ever be had. Here ``scale = 300``, what a
+    bid of 0 earns if it wins: rewards lie in [0, 1], and one scale serves all slots, simulated
+    or real, and every way to split them.
+
+    By default the slots are simulated (see :mod:`diffts.problems.simulated_slots` for the family
+    and how it was tuned); :meth:`from_logs` takes real ones.
+
+    Attributes:
+        win_rates: ``P(price ≤ b)`` of real slots, shape ``(slots, 300)``; None for simulated ones.
+        source: where the slots come from, in words.
+
+    >>> problem = Bidding()
+    >>> problem.source, problem.sample(2, seed=0).shape
+    ('simulated ad slots', (2, 300))
+    """
+
+    name: ClassVar[str] = "bidding"
+    n_arms: ClassVar[int] = N_BIDS
+    noise_std: ClassVar[float] = 0.2
+    horizon: ClassVar[int] = 1000
+    default_sizes: ClassVar[tuple[int, int, int]] = (1200, 100, 52)
+
+    win_rates: NDArray[np.float64] | None = None
+    source: str = "simulated ad slots"
+
+    @classmethod
+    def from_logs(cls, path: str | PathLike[str], min_prices: int = 1000) -> Bidding:
+        """Real ad slots from iPinYou logs, each with the empirical distribution of its prices.
+
+        Tasks are then picked from these slots without replacement, so there are only so many.
+
+        Args:
+            path: a log file or a folder of logs; layouts as in :mod:`diffts.problems.ipinyou_logs`.
+            min_prices: leave out slots with fewer prices (the paper: 1000).
+        """
+        found = read_slot_prices(path, min_prices)
+        rates = win_rates_from_counts(found.counts)
+        return cls(rates, source=f"{len(found.slots)} real ad slots from {Path(path).name}")
+
+    def __post_init__(self) -> None:
+        if self.win_rates is None:
+            return
+        rates = finite_array("win_rates", self.win_rates, ndim=2).copy()
+        if rates.shape[1] != N_BIDS or not len(rates):
+            raise InvalidInputError(
+                f"win_rates: expected shape (slots, {N_BIDS}), got {rates.shape}"
+            )
+        if (rates < 0).any() or (rates > 1).any() or (np.diff(rates, axis=1) < 0).any():
+            raise InvalidInputError("win_rates: must lie in [0, 1] and never fall with the bid")
+        object.__setattr__(self, "win_rates", fixed_array(rates))
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether tasks are simulated slots rather than real ones."""
+        return self.win_rates is None
+
+    @property
+    def rewards(self) -> RewardModel:
+        """Win or lose."""
+        return WinLoseRewards()
+
+    @property
+    def suggested_network(self) -> SuggestedNetwork:
+        """Neighbouring bids have similar rewards: a curve, to be seen as one."""
+        return SuggestedNetwork("unet-1d", predicts="noise")
+
+    def split(
+        self,
+        train: int | None = None,
+        calibration: int | None = None,
+        test: int | None = None,
+        seed: Seed = 0,
+    ) -> TaskSets:
+        """As for any problem; real slots are dealt out so that no slot is in two sets."""
+        if self.win_rates is None:
+            return super().split(train, calibration, test, seed)
+        sizes = self._sizes(train, calibration, test)
+        chosen = self._pick_slots(self.win_rates, sum(sizes), as_generator(seed))
+        # The test set is dealt first: it stays the same whatever is left to learn from.
+        test_set, calibration_set, train_set = np.split(chosen, np.cumsum([sizes[2], sizes[1]]))
+        return TaskSets(train_set, calibration_set, test_set)
+
+    def _draw(self, n: int, rng: np.random.Generator) -> Tasks:
+        if self.win_rates is not None:
+            return self._pick_slots(self.win_rates, n, rng)
+        return mean_rewards(simulate_price_cdfs(n, rng)[:, :N_BIDS])
+
+    def _pick_slots(
+        self, win_rates: NDArray[np.float64], n: int, rng: np.random.Generator
+    ) -> Tasks:
+        """Mean rewards of ``n`` different real slots in random order."""
+        n_slots = len(win_rates)
+        if n > n_slots:
+            raise InvalidInputError(
+                f"n: {n} tasks asked for, but there are only {n_slots} ({self.source}); "
+                "ask for smaller sets, lower min_prices, or add logs"
+            )
+        return mean_rewards(win_rates[rng.permutation(n_slots)[:n]])
+
+
+def payoffs() -> NDArray[np.float64]:
+    """What each bid earns if it wins, ``(300 - b) / 300``, shape ``(300,)``."""
+    return (ITEM_VALUE - np.arange(N_BIDS)) / ITEM_VALUE
+
+
+def mean_rewards(win_rates: NDArray[np.float64]) -> Tasks:
+    """``μ^b = payoff^b · P(price ≤ b)``, shapes ``(slots, 300)``."""
+    return (payoffs() * win_rates).astype(np.float32)
+
+
+def win_rates_from_counts(counts: ArrayLike) -> NDArray[np.float64]:
+    """``P(price ≤ b)`` for each bid, from price counts of shape ``(slots, 301)``.
+
+    >>> all_at_20 = np.eye(301)[[20]] * 7
+    >>> win_rates_from_counts(all_at_20)[0, 18:22].tolist()
+    [0.0, 0.0, 1.0, 1.0]
+    """
+    cumulative = np.cumsum(np.asarray(counts, np.float64), axis=1)
+    return cumulative[:, :N_BIDS] / cumulative[:, -1:]

@@ -1,0 +1,200 @@
+"""Saved priors: round trips, damage, foreign and newer files, crashes in the middle of a save."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from diffts import (
+    NETWORKS,
+    ArtifactError,
+    DiffusionPrior,
+    Evidence,
+    InvalidInputError,
+    Schedule,
+    build_denoiser,
+)
+from diffts import storage
+
+OPTIONS = {
+    "residual-conv": {"channels": 2, "length": 8, "n_blocks": 2},
+    "residual-mlp": {"width": 16, "n_blocks": 1},
+    "unet-1d": {"channels": [8, 8]},
+    "unet-2d": {"channels": [8, 8], "height": 3, "width": 4},
+}
+
+
+def network_prior(name="residual-mlp", predicts="clean", seed=0):
+    denoiser = build_denoiser(name, 12, predicts=predicts, seed=seed, **OPTIONS[name])
+    tau = np.linspace(0.01, 1.0, 20)[:, None] * np.ones(12)
+    return DiffusionPrior(
+        denoiser,
+        tau,
+        schedule=Schedule.linear(20),
+        shift=0.5,
+        scale=0.25,
+        metadata={"problem": "toy", "seed": seed},
+    )
+
+
+def exact_priors():
+    yield DiffusionPrior.gaussian([1.0, 2.0], [[1.0, 0.3], [0.3, 2.0]])
+    yield DiffusionPrior.mixture(
+        [0.4, 0.6], [[0.0, 1.0], [1.0, 0.0]], [np.eye(2), 0.5 * np.eye(2)], Schedule.cosine(30)
+    )
+
+
+def assert_same(a, b):
+    evidence = Evidence.none(a.n_arms)
+    for sampler in ("paper", "moment"):
+        np.testing.assert_array_equal(
+            a.posterior_sample(evidence, n=2, sampler=sampler, steps=5),
+            b.posterior_sample(evidence, n=2, sampler=sampler, steps=5),
+        )
+    assert a.metadata == b.metadata
+    assert a.schedule == b.schedule
+    np.testing.assert_array_equal(a.reconstruction_error, b.reconstruction_error)
+
+
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+@pytest.mark.parametrize("predicts", ["clean", "noise", "velocity"])
+def test_network_priors_come_back_the_same(tmp_path, name, predicts):
+    prior = network_prior(name, predicts)
+    prior.save(tmp_path / "prior")
+    assert_same(prior, DiffusionPrior.load(tmp_path / "prior"))
+
+
+def test_exact_priors_come_back_the_same(tmp_path):
+    for index, prior in enumerate(exact_priors()):
+        prior.save(tmp_path / str(index))
+        assert_same(prior, DiffusionPrior.load(tmp_path / str(index)))
+
+
+def test_a_folder_holds_json_and_safetensors_only(tmp_path):
+    network_prior().save(tmp_path)
+    names = sorted(path.suffix for path in tmp_path.iterdir())
+    assert names == [".json", ".safetensors"]
+    json.loads((tmp_path / "config.json").read_text())
+
+
+def test_saving_again_replaces_the_old_prior(tmp_path):
+    network_prior(seed=0).save(tmp_path)
+    network_prior(seed=1).save(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert_same(network_prior(seed=1), DiffusionPrior.load(tmp_path))
+
+
+@pytest.mark.parametrize("crash_at", range(1, 5))
+def test_a_crash_during_a_save_leaves_the_old_prior_whole(tmp_path, monkeypatch, crash_at):
+    """Fail at each system call that changes the folder, in turn."""
+    network_prior(seed=0).save(tmp_path)
+    calls = 0
+
+    def crashing(original):
+        def call(*arguments, **keywords):
+            nonlocal calls
+            calls += 1
+            if calls == crash_at:
+                raise KeyboardInterrupt
+            return original(*arguments, **keywords)
+
+        return call
+
+    monkeypatch.setattr(storage.os, "fsync", crashing(os.fsync))
+    monkeypatch.setattr(storage.os, "replace", crashing(os.replace))
+    with pytest.raises(KeyboardInterrupt):
+        network_prior(seed=1).save(tmp_path)
+    monkeypatch.undo()
+    assert_same(network_prior(seed=0), DiffusionPrior.load(tmp_path))
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    network_prior(seed=2).save(tmp_path)
+    assert_same(network_prior(seed=2), DiffusionPrior.load(tmp_path))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def edit(folder, change):
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    change(config)
+    path.write_text(json.dumps(config))
+
+
+def arrays_file(folder):
+    return next(folder.glob("*.safetensors"))
+
+
+DAMAGE = {
+    "no folder": lambda folder: [path.unlink() for path in folder.iterdir()],
+    "no arrays": lambda folder: arrays_file(folder).unlink(),
+    "truncated arrays": lambda folder: os.truncate(arrays_file(folder), 200),
+    "empty arrays": lambda folder: os.truncate(arrays_file(folder), 0),
+    "truncated config": lambda folder: os.truncate(folder / "config.json", 40),
+    "binary config": lambda folder: (folder / "config.json").write_bytes(b"\xff\xfe\x00"),
+    "a list": lambda folder: (folder / "config.json").write_text("[]"),
+    "foreign": lambda folder: (folder / "config.json").write_text('{"model": "other"}'),
+    "newer": lambda folder: edit(folder, lambda c: c.update(version=99)),
+    "no version": lambda folder: edit(folder, lambda c: c.pop("version")),
+    "other kind": lambda folder: edit(folder, lambda c: c.update(kind="diffts.training")),
+    "no content": lambda folder: edit(folder, lambda c: c.pop("content")),
+    "no denoiser": lambda folder: edit(folder, lambda c: c["content"].pop("denoiser")),
+    "no metadata": lambda folder: edit(folder, lambda c: c["content"].pop("metadata")),
+    "odd denoiser": lambda folder: edit(folder, lambda c: c["content"].update(denoiser=[1])),
+    "unknown denoiser": lambda folder: edit(
+        folder, lambda c: c["content"]["denoiser"].update(kind="oracle")
+    ),
+    "unknown network": lambda folder: edit(
+        folder, lambda c: c["content"]["denoiser"].update(network="oracle")
+    ),
+    "other sizes": lambda folder: edit(
+        folder, lambda c: c["content"]["denoiser"]["options"].update(width=17)
+    ),
+    "other arms": lambda folder: edit(folder, lambda c: c["content"]["denoiser"].update(n_arms=3)),
+    "bad schedule": lambda folder: edit(folder, lambda c: c["content"].update(alpha_bar=[2, 1])),
+    "a path": lambda folder: edit(folder, lambda c: c["arrays"].update(file="../x.safetensors")),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_what_cannot_be_read_is_refused_with_its_place(tmp_path, name):
+    network_prior().save(tmp_path / "prior")
+    DAMAGE[name](tmp_path / "prior")
+    with pytest.raises(ArtifactError, match="prior"):
+        DiffusionPrior.load(tmp_path / "prior")
+
+
+def test_flipped_bits_are_found(tmp_path):
+    network_prior().save(tmp_path)
+    path = arrays_file(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ArtifactError, match="hash"):
+        DiffusionPrior.load(tmp_path)
+
+
+def test_a_newer_file_says_so(tmp_path):
+    network_prior().save(tmp_path)
+    edit(tmp_path, lambda config: config.update(version=2))
+    with pytest.raises(ArtifactError, match=r"format 2.*newer diffts"):
+        DiffusionPrior.load(tmp_path)
+
+
+def test_nothing_foreign_is_overwritten(tmp_path):
+    (tmp_path / "config.json").write_text('{"mine": true}')
+    with pytest.raises(ArtifactError, match="another folder"):
+        network_prior().save(tmp_path)
+    assert (tmp_path / "config.json").read_text() == '{"mine": true}'
+
+
+def test_a_file_where_the_folder_should_be(tmp_path):
+    (tmp_path / "prior").write_text("hello")
+    with pytest.raises(ArtifactError, match="prior"):
+        network_prior().save(tmp_path / "prior")
+
+
+def test_metadata_must_be_json():
+    with pytest.raises(InvalidInputError, match="metadata"):
+        DiffusionPrior(
+            build_denoiser("residual-mlp", 2, width=4), np.ones((100, 2)), metadata={"f": print}
+        )

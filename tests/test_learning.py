@@ -1,0 +1,260 @@
+import signal
+import subprocess
+import sys
+import textwrap
+
+import jax
+import numpy as np
+import pytest
+
+from diffts import (
+    ArtifactError,
+    DiffusionPrior,
+    Evidence,
+    Gaussian,
+    InvalidInputError,
+    Schedule,
+    TrainingConfig,
+    build_denoiser,
+    calibrate,
+    learn_prior,
+    train_clean,
+)
+from diffts.diffusion.exact import GaussianDenoiser, gaussian_tau
+from diffts.storage import named_arrays
+
+SMALL = {"width": 32, "n_blocks": 1}
+COVARIANCE = np.array([[1.0, 0.8, 0.0], [0.8, 1.0, 0.0], [0.0, 0.0, 0.5]])
+
+
+def gaussian_tasks(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.multivariate_normal([2.0, 3.0, 2.5], COVARIANCE, n)
+
+
+def weights(denoiser):
+    return named_arrays(denoiser)
+
+
+def assert_equal_weights(a, b):
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+# --- calibration ---------------------------------------------------------------------------
+
+
+def test_calibration_of_an_exact_denoiser_is_its_closed_form():
+    exact = Gaussian(np.zeros(3), COVARIANCE)
+    denoiser, n = GaussianDenoiser(exact), 4000
+    data = np.random.default_rng(0).multivariate_normal(np.zeros(3), COVARIANCE, n)
+    tau = np.asarray(calibrate(denoiser, data))
+    expected = np.asarray(gaussian_tau(denoiser, Schedule.linear()))
+    assert tau.shape == (100, 3)
+    # The errors are Gaussian: the estimate of a variance has relative error √(2/n), of a root
+    # half of that. 300 comparisons: 4.5 standard errors.
+    assert np.abs(tau / expected - 1).max() < 4.5 * np.sqrt(0.5 / n)
+
+
+def test_calibration_averages_over_repeats():
+    denoiser = GaussianDenoiser(Gaussian(np.zeros(3), COVARIANCE))
+    data = np.random.default_rng(0).multivariate_normal(np.zeros(3), COVARIANCE, 300)
+    runs = {
+        repeats: np.std(
+            [np.asarray(calibrate(denoiser, data, repeats=repeats, seed=s)) for s in range(4)], 0
+        ).mean()
+        for repeats in (1, 16)
+    }
+    assert runs[16] < 0.5 * runs[1]
+
+
+def test_calibration_does_not_depend_on_how_rows_are_batched():
+    denoiser = GaussianDenoiser(Gaussian(np.zeros(3), COVARIANCE))
+    data = gaussian_tasks(300)
+    twice = np.asarray(calibrate(denoiser, np.concatenate([data, data])))
+    assert twice.shape == (100, 3)
+    assert np.isfinite(twice).all()
+
+
+# --- training ------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("predicts", ["clean", "noise", "velocity"])
+def test_a_network_learns_the_exact_denoiser(predicts):
+    """On Gaussian data the best denoiser is known: its error τ is the floor of every network."""
+    config = TrainingConfig(steps=2000, decay="cosine", learning_rate=2e-3)
+    prior = learn_prior(
+        gaussian_tasks(5000),
+        gaussian_tasks(2000, seed=1),
+        predicts=predicts,
+        options={"width": 64, "n_blocks": 2},
+        config=config,
+    )
+    exact = DiffusionPrior.gaussian([2.0, 3.0, 2.5], COVARIANCE)
+    ratio = prior.reconstruction_error / exact.reconstruction_error
+    # Below 1 only by the Monte-Carlo error of 2000 tasks; above it by what is left to learn.
+    assert ratio.min() > 1 - 4.5 * np.sqrt(0.5 / 2000)
+    # (A noise-predicting network has its error divided by the tiny signal at the last steps.)
+    assert np.median(ratio) < 1.05
+    draws = prior.sample(4000)
+    assert np.abs(draws.mean(0) - [2.0, 3.0, 2.5]).max() < 0.15
+    assert np.abs(np.cov(draws.T) - COVARIANCE).max() < 0.2
+
+
+def test_the_loop_is_a_generator_of_states():
+    denoiser = build_denoiser("residual-mlp", 3, **SMALL)
+    config = TrainingConfig(steps=25, batch_size=16, block=10)
+    states = list(train_clean(denoiser, gaussian_tasks(100), config))
+    assert [int(state.step) for state in states] == [10, 20, 25]
+    assert all(np.isfinite(float(state.loss)) for state in states)
+
+
+def test_training_goes_on_exactly_from_any_state():
+    denoiser, data = build_denoiser("residual-mlp", 3, **SMALL), gaussian_tasks(100)
+    config = TrainingConfig(steps=30, batch_size=16, block=10, ema_decay=0.9, decay="cosine")
+    states = list(train_clean(denoiser, data, config, seed=5))
+    *_, resumed = train_clean(denoiser, data, config, seed=5, state=states[0])
+    assert_equal_weights(weights(resumed), weights(states[-1]))
+
+
+def test_seeds_decide_everything():
+    config = TrainingConfig(steps=10, batch_size=16, block=10)
+    runs = [
+        learn_prior(gaussian_tasks(60), options=SMALL, config=config, seed=seed)
+        for seed in (0, 0, 1)
+    ]
+    assert_equal_weights(named_arrays(runs[0]), named_arrays(runs[1]))
+    assert not np.array_equal(runs[0].sample(1), runs[2].sample(1))
+
+
+def test_the_average_is_smoother_than_the_weights():
+    denoiser = build_denoiser("residual-mlp", 3, **SMALL)
+    config = TrainingConfig(steps=200, batch_size=16, ema_decay=0.99, ema_every=1, block=50)
+    *_, before, last = train_clean(denoiser, gaussian_tasks(100), config)
+
+    def moved(a, b):
+        return sum(
+            float(np.abs(x - y).sum())
+            for x, y in zip(jax.tree.leaves(weights(a)), jax.tree.leaves(weights(b)), strict=True)
+        )
+
+    assert 0 < moved(before.average, last.average) < moved(before.denoiser, last.denoiser)
+    assert last.trained is last.average
+
+
+def test_without_an_average_the_weights_are_used():
+    denoiser = build_denoiser("residual-mlp", 3, **SMALL)
+    *_, last = train_clean(denoiser, gaussian_tasks(50), TrainingConfig(steps=5, batch_size=8))
+    assert_equal_weights(weights(last.trained), weights(last.denoiser))
+
+
+def test_standardisation_is_invisible():
+    """Data in other units give the same prior in those units."""
+    config = TrainingConfig(steps=30, batch_size=32, block=30)
+    data = gaussian_tasks(200)
+    a = learn_prior(data, options=SMALL, config=config)
+    b = learn_prior(1000 * data - 500, options=SMALL, config=config)
+    np.testing.assert_allclose(1000 * a.sample(5) - 500, b.sample(5), rtol=1e-2, atol=30)
+    assert a.posterior_sample(Evidence.exact([2.0, 3.0, 2.0])) == pytest.approx([2, 3, 2], rel=1e-5)
+
+
+# --- checkpoints ---------------------------------------------------------------------------
+
+SCRIPT = """
+    import sys
+    import numpy as np
+    from diffts import TrainingConfig, learn_prior
+
+    data = np.random.default_rng(0).normal(size=(120, 4))
+    config = TrainingConfig(steps=600, batch_size=16, block=20, ema_decay=0.9, ema_every=3)
+    def report(state):
+        print(int(state.step), flush=True)
+    learn_prior(
+        data, options={"width": 16, "n_blocks": 1}, config=config, seed=3,
+        checkpoint=sys.argv[1], checkpoint_every=40, on_block=report,
+    ).save(sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_training_resumes_to_the_same_weights(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+
+    def command(name):
+        return [sys.executable, str(script), str(tmp_path / f"{name}-ck"), str(tmp_path / name)]
+
+    subprocess.run(command("whole"), check=True, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command("killed"), stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if int(line) >= 300:
+            process.send_signal(signal.SIGKILL)
+            break
+    process.wait()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "killed").exists()
+    done = subprocess.run(command("killed"), check=True, stdout=subprocess.PIPE, text=True)
+    first_report = int(done.stdout.split()[0])
+    assert first_report >= 280, "it started again from the beginning"
+    whole, killed = (DiffusionPrior.load(tmp_path / name) for name in ("whole", "killed"))
+    assert_equal_weights(named_arrays(whole), named_arrays(killed))
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path):
+    config = TrainingConfig(steps=4, batch_size=4, block=2)
+
+    def learn(data, **changes):
+        settings = {"options": SMALL, "config": config, "checkpoint": tmp_path, **changes}
+        return learn_prior(data, **settings)
+
+    learn(gaussian_tasks(30))
+    learn(gaussian_tasks(30))  # finished already: nothing to do, no error
+    with pytest.raises(ArtifactError, match="other data, settings or seed"):
+        learn(gaussian_tasks(30, seed=9))
+    with pytest.raises(ArtifactError, match="other data, settings or seed"):
+        learn(gaussian_tasks(30), seed=1)
+    with pytest.raises(ArtifactError, match="other data, settings or seed"):
+        learn(gaussian_tasks(30), config=TrainingConfig(steps=6, batch_size=4, block=2))
+
+
+# --- bad input -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tasks", "named"),
+    [
+        (np.zeros((10, 2)), "tasks.*equal"),
+        (np.zeros((3, 2)), "tasks.*at least 6"),
+        (np.zeros(10), "tasks"),
+        (np.full((10, 2), np.nan), "tasks"),
+    ],
+)
+def test_bad_tasks_are_refused(tasks, named):
+    with pytest.raises(InvalidInputError, match=named):
+        learn_prior(tasks, options=SMALL, config=TrainingConfig(steps=1))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"steps": 0}, {"batch_size": 0}, {"learning_rate": 0.0}, {"learning_rate": np.nan},
+        {"ema_decay": 1.0}, {"decay": "steep"}, {"block": 0}, {"beta1": 1.0},
+        {"warmup_steps": -1}, {"steps": 10, "warmup_steps": 11},
+    ],
+)  # fmt: skip
+def test_bad_recipes_are_refused_by_name(changes):
+    with pytest.raises(InvalidInputError, match=list(changes)[-1]):
+        TrainingConfig(**changes)
+
+
+def test_bad_networks_are_refused_by_name():
+    with pytest.raises(InvalidInputError, match="network"):
+        build_denoiser("transformer", 3)
+    with pytest.raises(InvalidInputError, match="predicts"):
+        build_denoiser("residual-mlp", 3, predicts="score")
+    with pytest.raises(InvalidInputError, match="depth"):
+        build_denoiser("residual-mlp", 3, depth=9)
+    with pytest.raises(InvalidInputError, match="calibration"):
+        learn_prior(gaussian_tasks(9), np.zeros((4, 2)), options=SMALL)

@@ -1,0 +1,262 @@
+"""Posterior samplers: against independent implementations, exact posteriors and their limits."""
+
+import inspect
+
+import numpy as np
+import pytest
+from oracles import (
+    assert_same_moments,
+    gaussian_gain,
+    gaussian_tau,
+    moment_law,
+    paper_alpha_bar,
+    paper_sampler,
+)
+
+from diffts import SAMPLERS, DiffusionPrior, Evidence, Gaussian, MomentSampler, PaperSampler
+from diffts.diffusion.posterior import as_sampler
+from diffts.diffusion.posterior import batched as batched_module
+
+NOISE_STDS = (3.0, 1.0, 0.3, 0.1, 0.03)
+
+
+def correlated(size, correlation=0.9):
+    return (1 - correlation) * np.eye(size) + correlation * np.ones((size, size))
+
+
+def first_arm(size, std):
+    return Evidence([1.0] + [np.nan] * (size - 1), std)
+
+
+def independent_draws(covariance, evidence, draws, seed, **options):
+    return paper_sampler(
+        lambda x, level: x @ gaussian_gain(covariance, level).T,
+        lambda level: gaussian_tau(covariance, level),
+        np.asarray(evidence.mean, np.float64),
+        np.asarray(evidence.std, np.float64),
+        np.asarray(evidence.mask),
+        draws,
+        np.random.default_rng(seed),
+        **options,
+    )
+
+
+def assert_same_law(ours, theirs):
+    """Two independent samples agree in mean and sd: tolerance from both Monte-Carlo errors."""
+    sd, n = theirs.std(0), 1 / (1 / len(ours) + 1 / len(theirs))
+    assert (np.abs(ours.mean(0) - theirs.mean(0)) < 4.5 * sd / np.sqrt(n)).all()
+    assert (np.abs(ours.std(0) - sd) < 4.5 * sd / np.sqrt(2 * n)).all()
+
+
+# --- the paper's sampler -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["predicted", "sampled"])
+@pytest.mark.parametrize("variance", ["calibrated", "plain", "partial"])
+def test_paper_sampler_agrees_with_an_independent_implementation(noise, variance):
+    covariance = correlated(3)
+    prior = DiffusionPrior.gaussian(np.zeros(3), covariance)
+    evidence = Evidence([1.0, np.nan, -0.5], [0.3, 0.0, 1.0])
+    ours = prior.posterior_sample(
+        evidence, n=20_000, sampler=PaperSampler(noise=noise), variance=variance
+    )
+    theirs = independent_draws(covariance, evidence, 20_000, 1, noise=noise, variance=variance)
+    assert_same_law(ours.astype(np.float64), theirs)
+
+
+def test_paper_sampler_known_figures():
+    """One arm, noise 1: mean 0.914, sd 0.627, where the exact posterior has 0.500 and 0.707."""
+    prior = DiffusionPrior.gaussian([0.0], [[1.0]])
+    draws = prior.posterior_sample(Evidence([1.0], 1.0), n=100_000)
+    # Half a unit of the last digit that is known, and 4.5 standard errors.
+    assert abs(draws.mean() - 0.914) < 5e-4 + 4.5 * 0.627 / np.sqrt(100_000)
+    assert abs(draws.std() - 0.627) < 5e-4 + 4.5 * 0.627 / np.sqrt(200_000)
+
+
+# --- the moment sampler --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [100, 20, 7])
+@pytest.mark.parametrize("observed", [[0], [0, 1, 2, 3]])
+def test_moment_sampler_has_the_law_that_theory_gives_it(steps, observed):
+    covariance = correlated(5)
+    prior = DiffusionPrior.gaussian(np.zeros(5), covariance)
+    values = np.full(5, np.nan)
+    values[observed] = np.array([1.0, 0.5, 1.5, 0.8])[: len(observed)]
+    draws = prior.posterior_sample(Evidence(values, 0.3), n=40_000, steps=steps, sampler="moment")
+    kept = list(prior.schedule.strided(steps))
+    mean, sd = moment_law(covariance, values, 0.3, ~np.isnan(values), kept)
+    assert_same_moments(draws, mean, sd)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize(("steps", "bound"), [(100, 0.02), (20, 0.07)])
+def test_moment_law_is_near_the_exact_posterior(size, steps, bound):
+    """No sampling: with one observed arm, within 2% of the exact sd (7% at 20 steps)."""
+    kept = np.round(np.linspace(0, 100, steps + 1)).astype(int).tolist()
+    for std in NOISE_STDS:
+        evidence = first_arm(size, std)
+        exact = Gaussian(np.zeros(size), correlated(size)).posterior(evidence)
+        y, mask = np.asarray(evidence.mean), np.asarray(evidence.mask)
+        mean, sd = moment_law(correlated(size), y, std, mask, kept)
+        assert np.abs((mean - exact.mean) / exact.std).max() < bound
+        assert np.abs((sd - exact.std) / exact.std).max() < bound
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize(("steps", "bound"), [(100, 0.02), (20, 0.07)])
+def test_moment_draws_are_near_the_exact_posterior(size, steps, bound):
+    """The same of the sampler itself: the bound, plus four standard errors of the estimate."""
+    n, covariance = 100_000, correlated(size)
+    prior = DiffusionPrior.gaussian(np.zeros(size), covariance)
+    for std in NOISE_STDS:
+        evidence = first_arm(size, std)
+        exact = Gaussian(np.zeros(size), covariance).posterior(evidence)
+        draws = prior.posterior_sample(evidence, n=n, steps=steps, sampler="moment")
+        draws = draws.astype(np.float64)
+        assert np.abs((draws.mean(0) - exact.mean) / exact.std).max() < bound + 4 / np.sqrt(n)
+        assert np.abs((draws.std(0) - exact.std) / exact.std).max() < bound + 4 / np.sqrt(2 * n)
+
+
+def test_the_cheap_moment_sampler_over_counts_correlated_observations():
+    """Why the solve is there: without it four correlated observations count as independent."""
+    covariance = correlated(5)
+    prior = DiffusionPrior.gaussian(np.zeros(5), covariance)
+    evidence = Evidence([1.0, 0.5, 1.5, 0.8, np.nan], 1.0)
+    exact = Gaussian(np.zeros(5), covariance).posterior(evidence)
+
+    def error(sampler):
+        draws = prior.posterior_sample(evidence, n=20_000, sampler=sampler)
+        return np.abs((draws.mean(0) - exact.mean) / exact.std).max()
+
+    assert error(MomentSampler(iterations=4)) < 0.05 < error(MomentSampler(iterations=0))
+
+
+# --- what every sampler must do ------------------------------------------------------------
+
+
+@pytest.fixture(params=sorted(SAMPLERS))
+def sampler(request):
+    return request.param
+
+
+PRIOR_MEAN, PRIOR_COVARIANCE = np.array([3.0, 5.0, 4.0]), 4.0 * correlated(3, 0.5)
+
+
+@pytest.fixture(scope="module")
+def prior():
+    return DiffusionPrior.gaussian(PRIOR_MEAN, PRIOR_COVARIANCE)
+
+
+def test_no_evidence_gives_the_prior(prior, sampler):
+    """Up to the chain's own error: ``x_L`` starts at N(0, I), not at the diffused prior."""
+    draws = prior.posterior_sample(Evidence.none(3), n=40_000, sampler=sampler)
+    sd = np.sqrt(np.diag(PRIOR_COVARIANCE))
+    assert np.abs((draws.mean(0) - PRIOR_MEAN) / sd).max() < 0.015 + 4.5 / np.sqrt(40_000)
+    assert np.abs((draws.std(0) - sd) / sd).max() < 0.01 + 4.5 / np.sqrt(80_000)
+    correlation = np.corrcoef(draws.T)[np.triu_indices(3, 1)]
+    assert np.abs(correlation - 0.5).max() < 0.01 + 4.5 * 0.75 / np.sqrt(40_000)
+
+
+def test_noiseless_evidence_gives_the_data(prior, sampler):
+    data = np.array([[2.0, 6.0, 3.0], [4.0, 4.5, 5.0]])
+    draws = prior.posterior_sample(Evidence.exact(data), sampler=sampler)
+    np.testing.assert_allclose(draws, data, rtol=1e-5)
+
+
+@pytest.mark.parametrize("variance", ["calibrated", "plain", "partial"])
+def test_noiseless_evidence_wins_whatever_the_variance(prior, sampler, variance):
+    data = np.array([2.0, 6.0, 3.0])
+    draws = prior.posterior_sample(Evidence.exact(data), n=5, sampler=sampler, variance=variance)
+    np.testing.assert_allclose(draws, np.tile(data, (5, 1)), rtol=1e-5)
+
+
+def test_more_evidence_narrows_the_draws(prior, sampler):
+    spread = [
+        prior.posterior_sample(Evidence([4.0] + [np.nan] * 2, std), n=4000, sampler=sampler).std(0)
+        for std in (5.0, 0.5, 0.05)
+    ]
+    assert spread[0][0] > spread[1][0] > spread[2][0]
+
+
+def test_units_do_not_matter(sampler):
+    """The same problem in other units gives the same draws in those units."""
+    metres = DiffusionPrior.gaussian([1.0, 2.0], correlated(2))
+    centimetres = DiffusionPrior.gaussian([100.0, 200.0], 1e4 * correlated(2))
+    a = metres.posterior_sample(Evidence([1.5, np.nan], 0.2), n=50, sampler=sampler)
+    b = centimetres.posterior_sample(Evidence([150.0, np.nan], 20.0), n=50, sampler=sampler)
+    np.testing.assert_allclose(100 * a, b, rtol=2e-3, atol=0.05)
+
+
+def test_seeds(prior, sampler):
+    evidence = Evidence([2.0, np.nan, np.nan], 0.5)
+
+    def draw(seed):
+        return prior.posterior_sample(evidence, n=3, sampler=sampler, seed=seed, steps=5)
+
+    np.testing.assert_array_equal(draw(1), draw(1))
+    assert not np.array_equal(draw(1), draw(2))
+    generator = np.random.default_rng(0)
+    assert not np.array_equal(draw(generator), draw(generator))
+
+
+def test_draws_do_not_depend_on_the_batch_they_are_in(prior, sampler, monkeypatch):
+    tasks = Evidence([[2.0, np.nan, 1.0], [np.nan, 3.0, np.nan], [1.0, 1.0, 1.0]], 0.5)
+    together = prior.posterior_sample(tasks, n=11, steps=10, sampler=sampler)
+    monkeypatch.setattr(batched_module, "CHUNK_ENTRIES", {"cpu": 3 * 4})
+    in_chunks = prior.posterior_sample(tasks, n=11, steps=10, sampler=sampler)
+    np.testing.assert_allclose(together, in_chunks, atol=1e-5)
+    fewer = prior.posterior_sample(tasks, n=2, steps=10, sampler=sampler)
+    np.testing.assert_allclose(together[:2], fewer, atol=1e-5)
+
+
+def test_shapes(prior, sampler):
+    one, batch = Evidence.none(3), Evidence.none(3, (2, 4))
+    assert prior.posterior_sample(one, sampler=sampler, steps=4).shape == (3,)
+    assert prior.posterior_sample(one, n=5, sampler=sampler, steps=4).shape == (5, 3)
+    assert prior.posterior_sample(batch, sampler=sampler, steps=4).shape == (2, 4, 3)
+    chains = prior.posterior_sample(batch, n=5, sampler=sampler, steps=4, chain=True)
+    assert chains.shape == (5, 2, 4, 5, 3)
+
+
+def test_a_chain_ends_in_the_draw(prior, sampler):
+    evidence = Evidence([2.0, np.nan, np.nan], 0.5)
+    draws = prior.posterior_sample(evidence, n=6, sampler=sampler)
+    chains = prior.posterior_sample(evidence, n=6, sampler=sampler, chain=True)
+    np.testing.assert_allclose(chains[:, 0], draws, atol=1e-5)
+    assert chains.shape == (6, 101, 3)
+    # The other end is the start x_L ~ N(0, I), in the user's units.
+    start = (chains[:, -1] - float(prior.shift)) / float(prior.scale)
+    assert np.abs(start).max() < 5
+
+
+def test_one_compilation_serves_nearby_batch_sizes():
+    sizes = {batched_module.padded_size(rows) for rows in range(1, 1025)}
+    assert len(sizes) <= 40
+    assert all(
+        rows <= batched_module.padded_size(rows) <= max(rows + 1, 1.25 * rows)
+        for rows in range(1, 2000)
+    )
+
+
+def test_a_sampler_is_one_file_with_one_documented_class(sampler):
+    kind = type(as_sampler(sampler))
+    module = inspect.getmodule(kind)
+    samplers = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__ == module.__name__
+    ]
+    assert samplers == [kind]
+    assert kind.__doc__
+
+
+def test_the_sub_schedule_reaches_the_network_with_full_steps():
+    """A strided chain asks the denoiser at steps of the full schedule."""
+    prior = DiffusionPrior.gaussian([0.0], [[1.0]])
+    steps = prior.schedule.transitions(4).source.step
+    assert steps.tolist() == [100, 75, 50, 25]
+    np.testing.assert_allclose(
+        prior.schedule.level(25).signal ** 2, paper_alpha_bar()[25], rtol=1e-6
+    )
