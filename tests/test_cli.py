@@ -1,0 +1,107 @@
+"""The command line as a person uses it: in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from diffts import __version__
+
+ROW_KEYS = {
+    "prior", "sampler", "steps", "noise_std",
+    "observed_mean", "observed_sd", "unobserved_mean", "unobserved_sd",
+    "exact_observed_mean", "exact_observed_sd", "exact_unobserved_mean", "exact_unobserved_sd",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def diffts(tmp_path_factory):
+    cache = tmp_path_factory.mktemp("cache")
+
+    def run(*arguments):
+        environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "COLUMNS": "100"}
+        environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+        return subprocess.run(
+            [sys.executable, "-m", "diffts", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+
+    run.cache = cache
+    return run
+
+
+def test_version(diffts):
+    result = diffts("--version")
+    assert (result.returncode, result.stdout.strip()) == (0, f"diffts {__version__}")
+
+
+@pytest.mark.parametrize("command", [[], ["accuracy"], ["groups"]])
+def test_help_has_examples(diffts, command):
+    result = diffts(*command, "--help")
+    assert result.returncode == 0
+    assert "Example" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["accuracy", "--sampler", "gibbs"], "sampler: unknown 'gibbs'"),
+        (["accuracy", "--steps", "0"], "steps"),
+        (["accuracy", "--steps", "101"], "steps"),
+        (["accuracy", "--steps", "many"], "steps"),
+        (["accuracy", "--samples", "1"], "samples"),
+        (["accuracy", "--seed", "-1"], "seed"),
+        (["accuracy", "--json", "no/such/folder/a.json"], "--json"),
+        (["accuracy", "--json", "."], "--json"),
+        (["groups", "--network", "oracle"], "network"),
+        (["groups", "--train-steps", "0"], "steps"),
+        (["fly"], "fly"),
+        (["--fly"], "--fly"),
+    ],
+)
+def test_a_users_mistake_is_one_clear_line_and_exit_code_2(diffts, arguments, named):
+    result = diffts(*arguments)
+    assert result.returncode == 2
+    assert named in result.stderr
+    assert "Traceback" not in result.stderr + result.stdout
+
+
+@pytest.mark.slow
+def test_accuracy_prints_a_table_and_writes_json(diffts, tmp_path):
+    file = tmp_path / "rows.json"
+    result = diffts("accuracy", "--steps", 10, "--samples", 500, "--json", file)
+    assert result.returncode == 0, result.stderr
+    assert "gaussian-5d-many" in result.stdout
+    rows = json.loads(file.read_text())
+    assert len(rows) == 5 * 5 * 2
+    assert all(row.keys() == ROW_KEYS for row in rows)
+    assert {row["sampler"] for row in rows} == {"paper", "moment"}
+    single = next(row for row in rows if row["prior"] == "gaussian-1d" and row["noise_std"] == 1)
+    assert (single["exact_observed_mean"], single["unobserved_mean"]) == (0.5, None)
+    assert single["exact_observed_sd"] == pytest.approx(0.5**0.5)
+
+
+@pytest.mark.slow
+def test_groups_prints_and_writes_its_scores(diffts, tmp_path):
+    file = tmp_path / "scores.json"
+    result = diffts("groups", "--network", "residual-mlp", "--train-steps", 20, "--json", file)
+    assert result.returncode == 0, result.stderr
+    scores = json.loads(file.read_text())
+    assert list(scores) == [
+        "recall_predicted", "precision_predicted", "recall_sampled", "precision_sampled",
+    ]  # fmt: skip
+    assert all(0 <= value <= 1 for value in scores.values())
+
+
+@pytest.mark.slow
+def test_compiled_programs_are_kept_between_starts(diffts):
+    arguments = ("accuracy", "--steps", 7, "--samples", 100, "--sampler", "moment")
+    assert diffts(*arguments).returncode == 0
+    kept = {path.name for path in diffts.cache.rglob("*-cache")}
+    assert kept
+    assert diffts(*arguments).returncode == 0
+    assert {path.name for path in diffts.cache.rglob("*-cache")} == kept
