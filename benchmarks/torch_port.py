@@ -157,7 +157,6 @@ def reverse_chain(
     return ReverseChain(*(torch.tensor(c, dtype=torch.float32, device=device) for c in columns))
 
 
-@torch.inference_mode()
 def posterior_sample(
     denoiser: Denoiser,
     chain: ReverseChain,
@@ -172,25 +171,50 @@ def posterior_sample(
     ``diffts`` the two draws of the algorithm, of ``x'`` and of ``ỹ``, are one draw from the
     product of their densities.
     """
-    x = torch.randn(y.shape, device=y.device, generator=generator)
-    # What does not depend on the latents, for all steps at once, (S, B, K).
-    var_x = chain.variance[:, None]
-    var_y = chain.signal_y[:, None] ** 2 * sigma**2 + chain.tau_y[:, None]
-    gain = torch.where(mask, var_x / (var_x + var_y), 0.0)
-    std = ((1 - gain) * var_x).sqrt()
-    diffused_y = chain.signal_y[:, None] * y
-    for i in range(len(chain.step)):
-        x0_hat = denoiser(x, chain.step[i])
-        mean_x = chain.c0[i] * x0_hat + chain.c1[i] * x
-        z = chain.noise_x[i] * x - chain.noise_x0[i] * x0_hat
-        mean_y = diffused_y[i] + chain.noise_y[i] * z
-        noise = torch.randn(y.shape, device=y.device, generator=generator)
-        x = torch.lerp(mean_x, mean_y, gain[i]).addcmul_(std[i], noise)
-    return x
+    with torch.inference_mode():
+        x = torch.randn(y.shape, device=y.device, generator=generator)
+        # What does not depend on the latents, for all steps at once, (S, B, K).
+        var_x = chain.variance[:, None]
+        var_y = chain.signal_y[:, None] ** 2 * sigma**2 + chain.tau_y[:, None]
+        gain = torch.where(mask, var_x / (var_x + var_y), 0.0)
+        std = ((1 - gain) * var_x).sqrt()
+        diffused_y = chain.signal_y[:, None] * y
+        for i in range(len(chain.step)):
+            x0_hat = denoiser(x, chain.step[i])
+            mean_x = chain.c0[i] * x0_hat + chain.c1[i] * x
+            z = chain.noise_x[i] * x - chain.noise_x0[i] * x0_hat
+            mean_y = diffused_y[i] + chain.noise_y[i] * z
+            noise = torch.randn(y.shape, device=y.device, generator=generator)
+            x = torch.lerp(mean_x, mean_y, gain[i]).addcmul_(std[i], noise)
+        return x
+
+
+def captured(
+    sample: Callable[..., torch.Tensor], *inputs: torch.Tensor
+) -> Callable[..., torch.Tensor]:
+    """``sample`` recorded as one CUDA graph for inputs of these shapes: an extra, not eager."""
+    static = [torch.empty_like(tensor).copy_(tensor) for tensor in inputs]
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            sample(*static)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output = sample(*static)
+
+    def replay(*fresh: torch.Tensor) -> torch.Tensor:
+        for target, source in zip(static, fresh, strict=True):
+            target.copy_(source)
+        graph.replay()
+        return output
+
+    return replay
 
 
 class Trainer:
-    """Adam on ``‖x_0 - h(x_ℓ, ℓ)‖²`` with random steps, data kept on the device."""
+    """Adam on the mean square of ``x_0 - h(x_ℓ, ℓ)`` at random steps, data on the device."""
 
     def __init__(
         self, network: nn.Module, data: torch.Tensor, schedule: Schedule, batch_size: int = 128
@@ -201,14 +225,18 @@ class Trainer:
         self.signal = alpha_bar.sqrt().to(data.device, torch.float32)[:, None]
         self.noise = (1 - alpha_bar).sqrt().to(data.device, torch.float32)[:, None]
 
+    def loss(self, x_0: torch.Tensor, step: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """The loss of a batch ``(B, K)`` at its steps ``(B,)``, with the given noise."""
+        x = self.signal[step] * x_0 + self.noise[step] * noise
+        return functional.mse_loss(self.network(x, step), x_0)
+
     def step(self) -> torch.Tensor:
         """One step on a random batch; the loss, still on the device."""
         device = self.data.device
         rows = torch.randint(len(self.data), (self.batch_size,), device=device)
         x_0 = self.data[rows]
         step = torch.randint(1, len(self.signal), (self.batch_size,), device=device)
-        x = self.signal[step] * x_0 + self.noise[step] * torch.randn_like(x_0)
-        loss = functional.mse_loss(self.network(x, step), x_0)
+        loss = self.loss(x_0, step, torch.randn_like(x_0))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()

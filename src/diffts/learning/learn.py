@@ -66,9 +66,10 @@ def learn_prior(
     scale = float(train.std()) if standardise else 1.0
     if scale == 0.0:
         raise InvalidInputError("tasks: all values are equal; there is nothing to learn")
-    denoiser = build_denoiser(
-        network, train.shape[1], predicts=predicts, seed=seed, **dict(options or {})
-    )
+    sizes = dict(options or {})
+    if "background" in sizes:  # pixels that are no arms, given in the user's units like the tasks
+        sizes["background"] = [(value - shift) / scale for value in sizes["background"]]
+    denoiser = build_denoiser(network, train.shape[1], predicts=predicts, seed=seed, **sizes)
     standard = (train - shift) / scale
     state = _train(
         denoiser, standard, config, schedule, seed, checkpoint, checkpoint_every, on_block

@@ -15,6 +15,8 @@ from diffts.diffusion.networks.network import (
 )
 from diffts.diffusion.networks.residual_conv import ResidualConv
 from diffts.diffusion.networks.residual_mlp import ResidualMLP
+from diffts.diffusion.networks.unet1d import UNet1d
+from diffts.diffusion.networks.unet2d import UNet2d
 from diffts.errors import InvalidInputError
 from diffts.seeding import Seed, as_key
 from diffts.validation import one_of, whole_number
@@ -22,6 +24,8 @@ from diffts.validation import one_of, whole_number
 NETWORKS: dict[str, Callable[..., Network]] = {
     "residual-conv": ResidualConv,
     "residual-mlp": ResidualMLP,
+    "unet-1d": UNet1d,
+    "unet-2d": UNet2d,
 }
 
 
@@ -64,6 +68,8 @@ __all__ = [
     "Prediction",
     "ResidualConv",
     "ResidualMLP",
+    "UNet1d",
+    "UNet2d",
     "build_denoiser",
     "sinusoidal_embedding",
 ]

@@ -1,0 +1,1 @@
+"""Bandits: actions, policies, the compiled simulator, and the agent for people."""

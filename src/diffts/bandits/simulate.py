@@ -1,0 +1,250 @@
+"""The simulator: tasks × rounds × whatever a policy does, in compiled scans.
+
+Common random numbers: the rewards of task ``i`` in round ``t`` depend on the seed, ``i`` and
+``t`` alone, and are drawn for all arms at once. So two policies that play the same arm in the
+same round of the same task get the same reward.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from numpy.typing import ArrayLike, NDArray
+
+from diffts.bandits.actions import Actions, BestArm
+from diffts.bandits.policies.policy import Policy
+from diffts.errors import InvalidInputError
+from diffts.problems.problem import RewardModel
+from diffts.seeding import KeyArray, Seed, as_key
+from diffts.validation import finite_array, whole_number
+
+#: Bytes of policy state that are simulated together: larger batches fall out of the CPU's cache.
+STATE_BYTES = {"cpu": 2**23, "gpu": 2**35, "tpu": 2**33}
+
+
+@dataclasses.dataclass(frozen=True)
+class Simulation:
+    """What happened, at the recorded rounds.
+
+    Attributes:
+        rounds: the recorded rounds, counted from 1, ``(R,)``.
+        regret: cumulative regret up to each of them, ``(R, tasks)``.
+        simple_regret: regret of the action recommended after each of them, ``(R, tasks)``.
+        chosen: the arm played in each of them, ``(R, tasks)``; -1 for sets of arms.
+        seconds: wall-clock time, compilation included.
+        decisions_per_second: decisions of all tasks a second, compilation left out.
+    """
+
+    rounds: NDArray[np.int64]
+    regret: NDArray[np.float64]
+    simple_regret: NDArray[np.float64]
+    chosen: NDArray[np.int64]
+    seconds: float
+    decisions_per_second: float
+
+    @property
+    def mean_regret(self) -> NDArray[np.float64]:
+        """Mean over tasks of the cumulative regret, ``(R,)``."""
+        return self.regret.mean(1)
+
+    @property
+    def stderr_regret(self) -> NDArray[np.float64]:
+        """Standard error of that mean, ``(R,)``."""
+        return _standard_error(self.regret)
+
+    @property
+    def share_right(self) -> NDArray[np.float64]:
+        """Share of tasks whose recommended action is a best one, ``(R,)``."""
+        return (self.simple_regret <= 1e-6).mean(1)
+
+    def rows(self, **labels: Any) -> Iterator[dict[str, Any]]:
+        """Flat rows for any data frame: one for each recorded round and task."""
+        for r, done in enumerate(self.rounds):
+            for task in range(self.regret.shape[1]):
+                yield {
+                    **labels,
+                    "task": task,
+                    "round": int(done),
+                    "regret": float(self.regret[r, task]),
+                    "simple_regret": float(self.simple_regret[r, task]),
+                    "chosen": int(self.chosen[r, task]),
+                }
+
+
+def _standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    tasks = values.shape[1]
+    return values.std(1, ddof=1) / np.sqrt(tasks) if tasks > 1 else np.zeros(len(values))
+
+
+def simulate(
+    policy: Policy,
+    tasks: ArrayLike,
+    rewards: RewardModel,
+    *,
+    horizon: int,
+    actions: Actions | None = None,
+    record_every: int | None = None,
+    seed: Seed = 0,
+    on_block: Callable[[int, int], None] | None = None,
+) -> Simulation:
+    """Play a policy against a set of tasks.
+
+    Args:
+        policy: the policy.
+        tasks: mean rewards of the tasks, ``(N, K)``.
+        rewards: the law of rewards (``problem.rewards``).
+        horizon: rounds T.
+        actions: what may be played; single arms by default.
+        record_every: rounds between two records; by default such that there are at most 1000.
+            What is kept does not grow with the horizon beyond that.
+        seed: seed of rewards and policy; the same seed gives every policy the same rewards.
+        on_block: called with the decisions made so far and their total; for progress bars.
+
+    Tasks are spread over all local devices, and simulated in batches that bound the memory.
+    """
+    means = finite_array("tasks", tasks, ndim=2)
+    if means.shape[1] != policy.n_arms or not len(means):
+        raise InvalidInputError(
+            f"tasks: expected shape (tasks, {policy.n_arms}), got {means.shape}"
+        )
+    horizon = whole_number("horizon", horizon, 1)
+    actions = BestArm(policy.n_arms) if actions is None else actions
+    if actions.n_arms != policy.n_arms:
+        raise InvalidInputError(
+            f"actions: of {actions.n_arms} arms, the policy has {policy.n_arms}"
+        )
+    every = -(-horizon // 1000) if record_every is None else record_every
+    every = whole_number("record_every", every, 1, horizon)
+    records = -(-horizon // every)
+    key = as_key(seed)
+
+    devices = jax.local_devices()
+    batch = _batch_size(policy, len(means), len(devices))
+    sharding = _over_devices(devices)
+    block = max(1, -(-records // 20))  # records in one compiled call: a bar moves 20 times
+    started = time.perf_counter()
+    measured, warm_decisions, warm_seconds = [], 0, 0.0
+    done = 0
+    for first in range(0, len(means), batch):
+        index = np.arange(first, first + batch)
+        here = jnp.asarray(means[np.minimum(index, len(means) - 1)], jnp.float32)
+        here, numbers = (jax.device_put(leaf, sharding) for leaf in (here, index))
+        states = _initial_states(policy, numbers)
+        parts = []
+        for start in range(0, records, block):
+            before = time.perf_counter()
+            length = min(block, records - start)
+            states, part = _play(
+                policy,
+                actions,
+                rewards,
+                key,
+                here,
+                numbers,
+                states,
+                jnp.int32(start * every),  # an array: a Python number would be compiled in
+                every,
+                length,
+            )
+            parts.append(jax.tree.map(np.asarray, part))
+            decisions = min(batch, len(means) - first) * length * every
+            done += decisions
+            if first or start:  # everything is compiled by now (but for a shorter last block)
+                warm_decisions += decisions
+                warm_seconds += time.perf_counter() - before
+            if on_block is not None:
+                on_block(done, len(means) * records * every)
+        measured.append([np.concatenate(leaves) for leaves in zip(*parts, strict=True)])
+    regret, simple, chosen = (
+        np.concatenate(leaves, axis=1)[:, : len(means)] for leaves in zip(*measured, strict=True)
+    )
+    seconds = time.perf_counter() - started
+    return Simulation(
+        rounds=every * np.arange(1, records + 1),
+        regret=regret.astype(np.float64),
+        simple_regret=simple.astype(np.float64),
+        chosen=chosen.astype(np.int64),
+        seconds=seconds,
+        decisions_per_second=(warm_decisions / warm_seconds if warm_seconds else done / seconds),
+    )
+
+
+def _batch_size(policy: Policy, tasks: int, devices: int) -> int:
+    """Tasks to simulate together: as many as fit, evenly, and a multiple of the devices."""
+    state = eqx.filter_eval_shape(policy.init)
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    most = max(devices, STATE_BYTES.get(jax.default_backend(), 2**23) // size)
+    batches = -(-tasks // most)
+    even = -(-tasks // batches)
+    return -(-even // devices) * devices
+
+
+def _over_devices(devices: list[Any]) -> jax.sharding.Sharding:
+    mesh = jax.sharding.Mesh(np.asarray(devices), ("tasks",))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("tasks"))
+
+
+@eqx.filter_jit
+def _initial_states(policy: Policy, numbers: Int[Array, " N"]) -> Any:
+    return jax.vmap(lambda _: (policy.init(), jnp.float32(0.0)))(numbers)
+
+
+@eqx.filter_jit
+def _play(
+    policy: Policy,
+    actions: Actions,
+    rewards: RewardModel,
+    key: KeyArray,
+    means: Float[Array, "N K"],
+    numbers: Int[Array, " N"],
+    states: Any,
+    first_round: Int[Array, ""],
+    every: int,
+    records: int,
+) -> tuple[Any, tuple[Array, Array, Array]]:
+    """``records × every`` rounds of a batch of tasks; the records have shape ``(records, N)``."""
+    reward_key, policy_key = jax.random.split(key)
+    arms = jnp.arange(policy.n_arms)
+
+    def play_round(carry: Any, t: Int[Array, ""], task: Any) -> tuple[Any, None]:
+        state, regret, _ = carry
+        mean, number, best = task
+        noise_key = jax.random.fold_in(jax.random.fold_in(reward_key, number), t)
+        choice_key = jax.random.fold_in(jax.random.fold_in(policy_key, number), t)
+        action = policy.select(choice_key, state, actions)
+        received = rewards(noise_key, mean, arms)
+        state = policy.update(state, action, received)
+        regret = regret + best - jnp.sum(jnp.where(action, mean, 0.0))
+        return (state, regret, action), None
+
+    def task_records(
+        mean: Float[Array, " K"], number: Int[Array, ""], state: Any
+    ) -> tuple[Any, tuple[Array, Array, Array]]:
+        best = jnp.sum(jnp.where(actions.best(mean), mean, 0.0))
+
+        def record(carry: Any, r: Int[Array, ""]) -> tuple[Any, tuple[Array, Array, Array]]:
+            rounds = first_round + r * every + jnp.arange(every)
+            carry, _ = jax.lax.scan(
+                lambda inner, t: play_round(inner, t, (mean, number, best)), carry, rounds
+            )
+            state, regret, action = carry
+            advised = actions.best(policy.estimate(state))
+            simple = best - jnp.sum(jnp.where(advised, mean, 0.0))
+            chosen = jnp.argmax(action) if actions.single_arm else jnp.int32(-1)
+            return carry, (regret, simple, chosen)
+
+        inside, regret = state
+        start = (inside, regret, jnp.zeros(policy.n_arms, bool))
+        (inside, regret, _), rows = jax.lax.scan(record, start, jnp.arange(records))
+        return (inside, regret), rows
+
+    states, rows = jax.vmap(task_records)(means, numbers, states)
+    return states, tuple(jnp.swapaxes(leaf, 0, 1) for leaf in rows)  # type: ignore[return-value]

@@ -1,0 +1,177 @@
+"""Races between policies on a problem, with priors learned from the same data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from diffts.bandits.actions import actions_of
+from diffts.bandits.policies import Ingredients, check_policy, make_policy
+from diffts.bandits.simulate import Simulation, simulate
+from diffts.diffusion.exact import Gaussian, GaussianMixture
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.errors import InvalidInputError
+from diffts.learning import TrainingConfig, TrainingState, learn_prior
+from diffts.learning.gaussian import fit_gaussian, fit_mixture
+from diffts.problems import Problem, TaskSets
+from diffts.validation import whole_number
+
+MAIN_POLICIES = ("diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10", "gmmts-25")
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How to learn a problem's diffusion prior; None stands for the problem's own advice.
+
+    Attributes:
+        network: name of the network.
+        options: its sizes.
+        predicts: what it predicts.
+        training: steps, learning rate and so on.
+    """
+
+    network: str | None = None
+    options: dict[str, Any] | None = None
+    predicts: str | None = None
+    training: TrainingConfig = dataclasses.field(
+        default_factory=lambda: TrainingConfig(decay="cosine", ema_decay=0.995)
+    )
+
+
+def train_prior(
+    problem: Problem,
+    tasks: TaskSets,
+    recipe: Recipe | None = None,
+    *,
+    seed: int = 0,
+    checkpoint: Any = None,
+    on_block: Callable[[TrainingState], None] | None = None,
+) -> DiffusionPrior:
+    """Learn and calibrate the diffusion prior of a problem from its clean tasks."""
+    recipe = Recipe() if recipe is None else recipe
+    advice = problem.suggested_network
+    network = recipe.network or (advice.name if advice else "residual-mlp")
+    suits = advice is not None and network == advice.name
+    options = dict(advice.options) if suits and advice else {}
+    predicts = recipe.predicts or (advice.predicts if suits and advice else "clean")
+    return learn_prior(
+        tasks.train,
+        tasks.calibration,
+        network=network,
+        options={**options, **(recipe.options or {})},
+        predicts=predicts,  # type: ignore[arg-type]
+        config=recipe.training,
+        seed=seed,
+        checkpoint=checkpoint,
+        on_block=on_block,
+    )
+
+
+@dataclasses.dataclass
+class Race:
+    """A problem, its data, and the priors that policies may ask for, each made once.
+
+    Attributes:
+        problem: the problem.
+        tasks: training, calibration and test tasks.
+        given_prior: a diffusion prior learned before; None to learn one here.
+        recipe: how to learn it.
+        seed: seed of training and of the simulations.
+        on_training: called with each training state.
+    """
+
+    problem: Problem
+    tasks: TaskSets
+    given_prior: DiffusionPrior | None = None
+    recipe: Recipe | None = None
+    seed: int = 0
+    on_training: Callable[[TrainingState], None] | None = None
+
+    @cached_property
+    def prior(self) -> DiffusionPrior:
+        """The diffusion prior."""
+        if self.given_prior is None:
+            return train_prior(
+                self.problem, self.tasks, self.recipe, seed=self.seed, on_block=self.on_training
+            )
+        if self.given_prior.n_arms != self.problem.n_arms:
+            raise InvalidInputError(
+                f"prior: has {self.given_prior.n_arms} arms, {self.problem.name} has "
+                f"{self.problem.n_arms}"
+            )
+        return self.given_prior
+
+    @cached_property
+    def gaussian(self) -> Gaussian:
+        """The Gaussian fitted to the training tasks."""
+        return fit_gaussian(self.tasks.train)
+
+    def mixture(self, components: int) -> GaussianMixture:
+        """The mixture fitted to the training tasks."""
+        return fit_mixture(self.tasks.train, components, seed=self.seed)
+
+    def run(
+        self,
+        policy: str,
+        *,
+        horizon: int,
+        noise_std: float | None = None,
+        sampler: str = "paper",
+        steps: int | None = None,
+        variance: str = "calibrated",
+        on_block: Callable[[int, int], None] | None = None,
+    ) -> Simulation:
+        """Simulate one policy on the test tasks; all policies see the same rewards."""
+        actions = actions_of(self.problem)
+        given = Ingredients(
+            actions=actions,
+            noise_std=self.problem.noise_std if noise_std is None else noise_std,
+            prior=lambda: self.prior,
+            gaussian=lambda: self.gaussian,
+            mixture=self.mixture,
+            sampler=sampler,
+            steps=steps,
+            variance=variance,
+        )
+        return simulate(
+            make_policy(policy, given),
+            self.tasks.test,
+            self.problem.rewards,
+            horizon=horizon,
+            actions=actions,
+            seed=self.seed,
+            on_block=on_block,
+        )
+
+
+def prepare(
+    problem: Problem, policies: Sequence[str], horizon: int, tasks: int | None, seed: int
+) -> TaskSets:
+    """Check a race's arguments before anything takes time, and draw its tasks."""
+    if not policies:
+        raise InvalidInputError("policies: none given")
+    for policy in policies:
+        check_policy(policy)
+    if len(set(policies)) < len(policies):
+        raise InvalidInputError("policies: one is given twice")
+    whole_number("horizon", horizon, 1)
+    if tasks is not None:
+        whole_number("tasks", tasks, 1)
+    return problem.split(test=tasks, seed=seed)
+
+
+def summary(runs: dict[str, Simulation], seconds: float) -> dict[str, Any]:
+    """The result as plain JSON: mean regret and its standard error of each policy."""
+    first = next(iter(runs.values()))
+    return {
+        "horizon": int(first.rounds[-1]),
+        "tasks": first.regret.shape[1],
+        "regret": {name: float(run.mean_regret[-1]) for name, run in runs.items()},
+        "stderr": {name: float(run.stderr_regret[-1]) for name, run in runs.items()},
+        "simple_regret": {name: float(run.simple_regret[-1].mean()) for name, run in runs.items()},
+        "share_right": {name: float(run.share_right[-1]) for name, run in runs.items()},
+        "decisions_per_second": {name: run.decisions_per_second for name, run in runs.items()},
+        "seconds": seconds,
+    }

@@ -1,0 +1,27 @@
+"""Cumulative regret over rounds, with standard-error bands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from diffts.bandits.simulate import Simulation
+from diffts.figures.style import colour_of, label_of, pyplot, save
+
+
+def draw_regret(
+    simulations: Mapping[str, Simulation], path: str | os.PathLike[str], title: str = ""
+) -> None:
+    """Mean cumulative regret of each policy, in a band of one standard error either side."""
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(4.6, 3.3))
+    for policy, run in simulations.items():
+        mean, error, colour = run.mean_regret, run.stderr_regret, colour_of(policy)
+        width = 2.0 if policy.startswith("diffts") else 1.2
+        axes.plot(run.rounds, mean, color=colour, label=label_of(policy), linewidth=width)
+        axes.fill_between(run.rounds, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
+    axes.set(xlabel="round", ylabel="cumulative regret", title=title)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left", ncol=2)
+    save(figure, path)

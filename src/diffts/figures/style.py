@@ -1,0 +1,65 @@
+"""One look for all pictures: the same policy has the same colour everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+COLOURS = {
+    "diffts": "#d62728",
+    "diffts-top-two": "#ff9896",
+    "ucb1": "#7f7f7f",
+    "ucb1-standard": "#c7c7c7",
+    "gts-diag": "#2ca02c",
+    "gts-full": "#1f77b4",
+    "gts-top-two": "#aec7e8",
+    "gmmts-10": "#9467bd",
+    "gmmts-25": "#e377c2",
+    "bayes-ucb": "#bcbd22",
+    "gaussian-greedy": "#8c564b",
+    "epsilon-greedy": "#17becf",
+    "uniform": "#000000",
+}
+_SPARE = ("#ff7f0e", "#98df8a", "#c49c94", "#9edae5")
+_LABELS = {"diffts": "DiffTS", "ucb1": "UCB1"}
+
+
+def colour_of(policy: str) -> str:
+    """The colour of a policy; an unknown one gets a spare colour that depends on its name."""
+    return COLOURS.get(policy) or _SPARE[sum(map(ord, policy)) % len(_SPARE)]
+
+
+def label_of(policy: str) -> str:
+    """How a policy is written in a legend: GTS-full, GMMTS-25, DiffTS."""
+    if policy in _LABELS:
+        return _LABELS[policy]
+    head, *tail = policy.split("-")
+    known = {"gts": "GTS", "gmmts": "GMMTS", "ucb1": "UCB1", "diffts": "DiffTS"}
+    return "-".join([known.get(head, head), *tail])
+
+
+def pyplot() -> Any:
+    """Matplotlib's pyplot without a display, in this style; imported when used."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(
+        {
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.alpha": 0.25,
+            "legend.frameon": False,
+            "figure.dpi": 150,
+            "savefig.bbox": "tight",
+        }
+    )
+    return plt
+
+
+def save(figure: Any, path: Any) -> None:
+    """Write a figure and forget it."""
+    figure.savefig(path)
+    pyplot().close(figure)
