@@ -14,7 +14,7 @@ def draw_regret(
 ) -> None:
     """Mean cumulative regret of each policy, in a band of one standard error either side."""
     plt = pyplot()
-    figure, axes = plt.subplots(figsize=(4.6, 3.3))
+    figure, axes = plt.subplots(figsize=(4.4, 3.2))
     for policy, run in simulations.items():
         mean, error, colour = run.mean_regret, run.stderr_regret, colour_of(policy)
         width = 2.0 if policy.startswith("diffts") else 1.2
@@ -23,5 +23,5 @@ def draw_regret(
     axes.set(xlabel="round", ylabel="cumulative regret", title=title)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left", ncol=2)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))  # never on top of a curve
     save(figure, path)

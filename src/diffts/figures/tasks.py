@@ -110,6 +110,7 @@ def draw_evolution(
         seen = np.flatnonzero(np.asarray(evidence.mask)[columns])
         row.plot(seen, np.asarray(evidence.mean)[columns][seen], "b+", ms=4, label="observed")
         row.set(title=f"after {rounds} rounds: {len(seen)} arms observed", ylabel="reward")
-    axes[0, 0].legend(loc="upper right", ncol=3, fontsize=7)
     axes[-1, 0].set_xlabel("arm")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncol=3)
     save(figure, path)

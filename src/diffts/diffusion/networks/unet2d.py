@@ -64,6 +64,8 @@ class UNet2d(Network):
                 f"n_arms: {height} x {width} pixels are {size} arms, not {n_arms} "
                 f"(pixels says where fewer arms lie)"
             )
+        if self.pixels is None and self.background is not None:
+            raise InvalidInputError("background: every pixel is an arm, unless pixels is given")
         self.body = UNet(
             2,
             channels=channels,

@@ -1,0 +1,333 @@
+"""Policies: closed forms, and one contract for all of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffts import ArtifactError, DiffusionPrior, Evidence, Gaussian, GaussianMixture
+from diffts import InvalidInputError
+from diffts.bandits.actions import BestArm, TopK
+from diffts.bandits.agent import Agent, ThompsonSampling
+from diffts.bandits.policies import (
+    POLICIES,
+    UCB1,
+    BayesUCB,
+    DiagonalGTS,
+    GaussianGreedy,
+    Ingredients,
+    MixtureTS,
+    make_policy,
+)
+
+K, NOISE = 4, 0.5
+MEAN = np.array([0.2, 0.5, 0.1, 0.4])
+COVARIANCE = 0.3 * (0.4 * np.eye(K) + 0.6)
+GAUSSIAN = Gaussian(MEAN, COVARIANCE)
+MIXTURE = GaussianMixture([0.3, 0.7], [MEAN, MEAN[::-1]], [COVARIANCE, 0.2 * np.eye(K) + 0.05])
+ARMS = [0, 2, 2, 1, 0, 2, 2, 2, 0]
+REWARDS = [0.9, 0.1, -0.2, 0.3, 1.1, 0.4, 0.0, 0.2, 0.5]
+NAMES = [*sorted(POLICIES), "gmmts-2"]
+
+
+def ingredients(actions=None, order=None):
+    """Everything that policies are made from, with the arms in another order if asked."""
+    order = np.arange(K) if order is None else order
+    block = np.ix_(order, order)
+    return Ingredients(
+        actions=actions or BestArm(K),
+        noise_std=NOISE,
+        prior=lambda: DiffusionPrior.gaussian(MEAN[order], COVARIANCE[block]),
+        gaussian=lambda: Gaussian(MEAN[order], COVARIANCE[block]),
+        mixture=lambda n: GaussianMixture(
+            MIXTURE.weights, MIXTURE.means[:, order], MIXTURE.covariances[:, order][:, :, order]
+        ),
+        steps=10,
+    )
+
+
+def after(policy, arms=ARMS, rewards=REWARDS):
+    state = policy.init()
+    for arm, reward in zip(arms, rewards, strict=True):
+        action = jnp.arange(K) == arm
+        state = policy.update(state, action, jnp.where(action, reward, jnp.nan))
+    return state
+
+
+# --- closed forms --------------------------------------------------------------------------
+
+EVIDENCE = Evidence.from_history(ARMS, REWARDS, K, NOISE)
+
+
+@pytest.mark.parametrize("single_arm", [True, False])
+def test_gts_full_posterior_is_the_closed_form(single_arm):
+    policy = MixtureTS(GAUSSIAN, NOISE, single_arm=single_arm)
+    state, exact = after(policy), GAUSSIAN.posterior(EVIDENCE)
+    np.testing.assert_allclose(state.covariance[0], exact.covariance, atol=1e-6)
+    np.testing.assert_allclose(policy.estimate(state), exact.mean, atol=1e-5)
+
+
+@pytest.mark.parametrize("single_arm", [True, False])
+def test_gmmts_posterior_is_the_closed_form(single_arm):
+    policy = MixtureTS(MIXTURE, NOISE, single_arm=single_arm)
+    state, exact = after(policy), MIXTURE.posterior(EVIDENCE)
+    np.testing.assert_allclose(state.covariance, exact.covariances, atol=1e-6)
+    np.testing.assert_allclose(policy.component_mean(state), exact.means, atol=1e-5)
+    # The marginal likelihoods of rewards and of their means differ by a common factor only.
+    np.testing.assert_allclose(np.exp(state.log_weights), exact.weights, atol=1e-5)
+    np.testing.assert_allclose(policy.estimate(state), exact.mean, atol=1e-5)
+
+
+def test_gts_diag_posterior_is_the_closed_form():
+    policy = DiagonalGTS(GAUSSIAN, NOISE)
+    exact = Gaussian(MEAN, np.diag(np.diag(COVARIANCE))).posterior(EVIDENCE)
+    np.testing.assert_allclose(policy.estimate(after(policy)), exact.mean, atol=1e-6)
+
+
+@pytest.mark.parametrize(("prior", "single_arm"), [(GAUSSIAN, True), (MIXTURE, False)])
+def test_draws_have_the_exact_posteriors_moments(prior, single_arm):
+    policy, n = MixtureTS(prior, NOISE, single_arm=single_arm), 40_000
+    state, exact = after(policy), prior.posterior(EVIDENCE)
+    draws = jax.vmap(policy.values, (0, None))(jax.random.split(jax.random.key(0), n), state)
+    draws = np.asarray(draws, np.float64)
+    assert (np.abs(draws.mean(0) - exact.mean) < 4.5 * exact.std / np.sqrt(n)).all()
+    # Kurtosis of a mixture is at most moderate: twice the Gaussian error of a variance.
+    assert (np.abs(draws.var(0) / exact.std**2 - 1) < 2 * 4.5 * np.sqrt(2 / n)).all()
+    if isinstance(prior, Gaussian):
+        error = 4.5 * np.outer(exact.std, exact.std) * np.sqrt(2 / n)
+        assert (np.abs(np.cov(draws.T) - exact.covariance) < error).all()
+
+
+def test_rank_one_updates_stay_exact_for_thousands_of_pulls():
+    """Float32 all the way: a posterior variance of 1e-6 is still right to a percent."""
+    policy = MixtureTS(GAUSSIAN, 0.05)
+    rng = np.random.default_rng(0)
+    arms = rng.choice(K, 3000, p=[0.9, 0.05, 0.04, 0.01])
+    rewards = 0.3 + 0.05 * rng.standard_normal(3000)
+
+    @jax.jit
+    def play(arms, rewards):
+        def step(state, pull):
+            action = jnp.arange(K) == pull[0]
+            return policy.update(state, action, jnp.where(action, pull[1], 0.0)), None
+
+        return jax.lax.scan(step, policy.init(), (arms, rewards))[0]
+
+    state = play(jnp.asarray(arms), jnp.asarray(rewards, jnp.float32))
+    exact = GAUSSIAN.posterior(Evidence.from_history(arms, rewards, K, 0.05))
+    np.testing.assert_allclose(np.diag(state.covariance[0]), exact.std**2, rtol=0.01)
+    np.testing.assert_allclose(policy.estimate(state), exact.mean, atol=0.02 * exact.std.min())
+
+
+def test_bayes_ucb_and_greedy_use_the_exact_posterior():
+    exact = GAUSSIAN.posterior(EVIDENCE)
+    greedy = GaussianGreedy(GAUSSIAN, NOISE)
+    np.testing.assert_allclose(
+        greedy.values(jax.random.key(0), after(greedy)), exact.mean, atol=1e-5
+    )
+    bayes = BayesUCB(GAUSSIAN, NOISE)
+    from scipy.stats import norm
+
+    expected = exact.mean + norm.ppf(1 - 1 / (len(ARMS) + 2)) * exact.std
+    np.testing.assert_allclose(bayes.values(jax.random.key(0), after(bayes)), expected, atol=1e-4)
+
+
+def test_ucb_indices():
+    means = np.array([2.5 / 3, 0.3, 0.5 / 5, 0.0])
+    counts = np.array([3, 1, 5, 1])
+    state = after(UCB1(K, NOISE))
+    got = UCB1(K, NOISE).values(jax.random.key(0), state)
+    np.testing.assert_allclose(got[:3], (means + NOISE / np.sqrt(counts))[:3], rtol=1e-5)
+    standard = UCB1(K, NOISE, "standard").values(jax.random.key(0), state)
+    expected = means + NOISE * np.sqrt(2 * np.log(len(ARMS)) / counts)
+    np.testing.assert_allclose(standard[:3], expected[:3], rtol=1e-5)
+
+
+def test_diffts_draws_are_the_priors_posterior_draws():
+    """Inside a policy the same law as outside: moments of its values and of posterior_sample."""
+    given, n = ingredients(), 20_000
+    policy = make_policy("diffts", given)
+    values = jax.vmap(policy.values, (0, None))(
+        jax.random.split(jax.random.key(0), n), after(policy)
+    )
+    draws = given.prior().posterior_sample(EVIDENCE, n=n, steps=10, seed=1)
+    sd = draws.std(0)
+    assert (np.abs(np.mean(values, 0) - draws.mean(0)) < 4.5 * sd * np.sqrt(2 / n)).all()
+    assert (np.abs(np.std(values, 0) - sd) < 4.5 * sd * np.sqrt(1 / n)).all()
+
+
+# --- the contract --------------------------------------------------------------------------
+
+
+@pytest.fixture(params=NAMES)
+def name(request):
+    return request.param
+
+
+def play(agent, rounds=12, seed=0):
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for _ in range(rounds):
+        arm = agent.choose()
+        chosen.append(arm)
+        agent.update(arm, float(rng.normal()))
+    return chosen
+
+
+def agent_of(name, seed=0, **changes):
+    return Agent(make_policy(name, ingredients()), seed=seed, **changes)
+
+
+def test_seeds_make_play_reproducible(name):
+    assert play(agent_of(name, seed=3)) == play(agent_of(name, seed=3))
+
+
+def test_an_agent_goes_on_identically_from_a_saved_state(name, tmp_path):
+    agent = agent_of(name, seed=1)
+    play(agent, 5)
+    agent.save(tmp_path)
+    expected = play(agent, 6, seed=9)
+    other = agent_of(name, seed=77)
+    other.load(tmp_path)
+    assert play(other, 6, seed=9) == expected
+
+
+def test_a_batch_of_rewards_is_the_same_as_one_by_one(name):
+    one, batch = agent_of(name), agent_of(name)
+    for arm, reward in zip(ARMS, REWARDS, strict=True):
+        one.update(arm, reward)
+    batch.update(ARMS, REWARDS)
+    for left, right in zip(one.state.values(), batch.state.values(), strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-6)
+
+
+def test_permuting_the_arms_permutes_the_choices_in_law(name):
+    order, n = np.array([2, 0, 3, 1]), 4000
+    frequencies = []
+    for arrangement in (np.arange(K), order):
+        policy = make_policy(name, ingredients(order=arrangement))
+        position = {arm: i for i, arm in enumerate(arrangement)}
+        state = after(policy, [position[arm] for arm in ARMS] + [position[3]], [*REWARDS, 0.3])
+        keys = jax.random.split(jax.random.key(0), n)
+        chosen = jax.vmap(lambda key: policy.select(key, state, BestArm(K)))(keys)
+        share = np.empty(K)
+        share[arrangement] = np.asarray(chosen).mean(0)
+        frequencies.append(share)
+    error = 4.5 * np.sqrt(np.maximum(frequencies[0] * (1 - frequencies[0]), 1 / n) * 2 / n)
+    assert (np.abs(frequencies[0] - frequencies[1]) <= error).all()
+
+
+def test_what_was_not_played_is_not_read(name):
+    policy = make_policy(name, ingredients())
+    for leaf in jax.tree.leaves(after(policy)):  # the other arms' rewards are NaN
+        assert np.isfinite(np.asarray(leaf, np.float64)).all()
+
+
+def test_sets_of_arms_can_be_played(name):
+    actions = TopK(K, 2)
+    agent = Agent(make_policy(name, ingredients(actions)), actions=actions, seed=0)
+    for _ in range(4):
+        chosen = agent.choose()
+        assert len(chosen) == 2
+        agent.update(chosen, [0.1, 0.2])
+    assert sum(agent.pulls.values()) == 8
+
+
+def test_a_good_arm_is_found(name):
+    if name == "uniform":
+        pytest.skip("uniform play learns nothing, by design")
+    agent = agent_of(name)
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        arm = agent.choose()
+        agent.update(arm, float((arm == 3) * 2.0 + 0.1 * rng.standard_normal()))
+    assert max(agent.pulls, key=agent.pulls.get) == 3
+
+
+# --- the agent for people ------------------------------------------------------------------
+
+
+def thompson(**changes):
+    prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
+    return ThompsonSampling(
+        prior, NOISE, **{"steps": 20, "sampler": "moment", "seed": 0, **changes}
+    )
+
+
+def test_probabilities_are_those_of_the_posterior():
+    agent, draws = thompson(arms=list("abcd"), steps=100), 4000
+    agent.update([list("abcd")[arm] for arm in ARMS], REWARDS)
+    got = agent.probabilities(draws)
+    assert got.draws == draws
+    assert sum(got.by_arm.values()) == pytest.approx(1)
+    exact = GAUSSIAN.posterior(EVIDENCE)
+    sample = np.random.default_rng(0).multivariate_normal(exact.mean, exact.covariance, 200_000)
+    share = np.bincount(sample.argmax(1), minlength=K) / 200_000
+    error = 4.5 * np.sqrt(share * (1 - share) / draws) + 0.01  # the sampler's own error is 1%
+    assert (np.abs(np.array(list(got.by_arm.values())) - share) < error).all()
+
+
+def test_probabilities_do_not_change_what_comes_next():
+    left, right = thompson(), thompson()
+    left.probabilities(10)
+    assert play(left, 4) == play(right, 4)
+
+
+def test_delayed_rewards():
+    agent = thompson()
+    first, second = agent.choose(), agent.choose()
+    agent.update(second, 0.4)
+    agent.update(first, 0.1)
+    assert sum(agent.pulls.values()) == 2
+
+
+def test_arms_may_be_restricted():
+    agent = thompson(arms=list("abcd"))
+    for _ in range(5):
+        assert agent.choose(among=["b", "d"]) in ("b", "d")
+    with pytest.raises(InvalidInputError, match="never offered"):
+        agent.update("a", 1.0)
+    agent.update("b", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("arm", "reward", "named"),
+    [
+        ("e", 1.0, "arm.*'e'"),
+        (0, 1.0, "arm"),
+        ("a", np.nan, "reward"),
+        ("a", np.inf, "reward"),
+        ("a", "high", "reward"),
+        ("a", [1.0, 2.0], "reward"),
+        (["a", "b"], [1.0], "reward"),
+        (["a", "e"], [1.0, 2.0], "arm.*'e'"),
+        (["a", "b"], [1.0, np.nan], "reward"),
+        (["a", []], [1.0, 2.0], "arm"),
+    ],
+)
+def test_bad_updates_are_refused_and_change_nothing(arm, reward, named):
+    agent = thompson(arms=list("abcd"))
+    agent.choose()
+    before = {key: np.array(value) for key, value in agent.state.items()}
+    with pytest.raises(InvalidInputError, match=named):
+        agent.update(arm, reward)
+    for key, value in agent.state.items():
+        np.testing.assert_array_equal(value, before[key])
+
+
+def test_bad_agents_are_refused(tmp_path):
+    with pytest.raises(InvalidInputError, match="arms"):
+        thompson(arms=["a", "b"])
+    with pytest.raises(InvalidInputError, match="arms"):
+        thompson(arms=list("aacd"))
+    with pytest.raises(InvalidInputError, match="noise_std"):
+        ThompsonSampling(DiffusionPrior.gaussian([0.0], [[1.0]]), noise_std=0.0)
+    with pytest.raises(InvalidInputError, match="policies"):
+        make_policy("gmmts-0", ingredients())
+    with pytest.raises(InvalidInputError, match="among"):
+        thompson().choose(among=[])
+    thompson(arms=list("abcd")).save(tmp_path)
+    with pytest.raises(ArtifactError, match="other arms"):
+        thompson(arms=list("wxyz")).load(tmp_path)
+    with pytest.raises(ArtifactError):
+        agent_of("gts-full").state = thompson().state
