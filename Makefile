@@ -4,11 +4,12 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help setup test test-fast lint bench clean
+.PHONY: help setup demo test test-fast lint bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make setup      install into $(VENV) (versions from constraints.txt)"
+	@echo "make demo       see the point in minutes; pictures in out/"
 	@echo "make test       all tests, the slow statistical ones included"
 	@echo "make test-fast  without the slow ones"
 	@echo "make lint       ruff, mypy --strict, import-linter"
@@ -19,6 +20,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt -e ".[dev]"
 	@touch $@
+
+demo: setup
+	$(BIN)/diffts demo --out out
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --durations=8

@@ -49,6 +49,10 @@ from diffts.diffusion.schedule import Schedule
 from diffts.evidence import Evidence
 from diffts.learning.clean import TrainingConfig, train_clean
 
+# Any: some versions of JAX have no types here.
+_wait: Any = jax.block_until_ready
+_configure: Any = jax.config.update
+
 N_ARMS, N_TRAIN, BATCH = 200, 5000, 128
 #: Smallest ratio PyTorch / ours that we promise, by case and kind of device.
 REQUIRED = {
@@ -141,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     if options.device != "auto":
-        jax.config.update("jax_platforms", {"cpu": "cpu", "gpu": "cuda"}[options.device])
+        _configure("jax_platforms", {"cpu": "cpu", "gpu": "cuda"}[options.device])
     kind = "gpu" if jax.default_backend() == "gpu" else "cpu"
     if kind == "gpu" and not torch.cuda.is_available():
         parser.error("JAX sees a GPU and PyTorch does not: use --device cpu")
@@ -231,7 +235,7 @@ def training_case(device: torch.device, quick: bool) -> Case:
 
     def ours(denoiser: NetworkDenoiser) -> Callable[[int], Any]:
         blocks = train_clean(denoiser, data, config, schedule=schedule)
-        return lambda _: jax.block_until_ready(next(blocks).loss)
+        return lambda _: _wait(next(blocks).loss)
 
     twin = torch_port.from_equinox(_residual_conv(conv)).to(device)
     trainer = torch_port.Trainer(twin, torch.tensor(data, device=device), schedule, BATCH)
@@ -318,8 +322,8 @@ def measure_ceilings(kind: str) -> Ceilings:
     square = jax.random.normal(jax.random.key(0), (size, size))
     vector = jax.random.normal(jax.random.key(1), (2**29 if kind == "gpu" else 2**26,))
     multiply, shift = jax.jit(jnp.matmul), jax.jit(lambda x: x + 1)
-    product = _best_time(lambda: jax.block_until_ready(multiply(square, square)))
-    copy = _best_time(lambda: jax.block_until_ready(shift(vector)))
+    product = _best_time(lambda: _wait(multiply(square, square)))
+    copy = _best_time(lambda: _wait(shift(vector)))
     return Ceilings(2 * size**3 / product, 2 * vector.nbytes / copy)
 
 

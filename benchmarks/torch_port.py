@@ -176,7 +176,7 @@ def posterior_sample(
         # What does not depend on the latents, for all steps at once, (S, B, K).
         var_x = chain.variance[:, None]
         var_y = chain.signal_y[:, None] ** 2 * sigma**2 + chain.tau_y[:, None]
-        gain = torch.where(mask, var_x / (var_x + var_y), 0.0)
+        gain = mask * (var_x / (var_x + var_y))
         std = ((1 - gain) * var_x).sqrt()
         diffused_y = chain.signal_y[:, None] * y
         for i in range(len(chain.step)):

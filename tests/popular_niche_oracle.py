@@ -44,9 +44,17 @@ def subsets(sizes):
 class ExactThompson:
     """Exact posterior draws for a batch of tasks, and the play with them."""
 
-    def __init__(self, problem, noise_std):
+    def __init__(self, problem, noise_std, clipping=True):
+        """``clipping=False`` forgets that means are clipped.
+
+        Half of the good niche arms lie at exactly 1: who does not know that keeps looking for a
+        better one.
+        """
         self.group, self.niche = problem.group_of_arm, problem.is_niche
-        self.cap = np.where(self.niche, 1.0, problem.popular_cap)
+        self.floor = 0.0 if clipping else -50.0
+        self.cap = (
+            np.where(self.niche, 1.0, problem.popular_cap) if clipping else np.full(200, 50.0)
+        )
         self.high = np.where(self.niche, problem.niche_value, problem.popular_value)
         self.share = np.where(self.niche, problem.niche_probability, 1.0)
         self.value_std, self.noise_std = problem.value_std, noise_std
@@ -95,22 +103,22 @@ class ExactThompson:
     def parts(self, counts, sums, base):
         """Log likelihood of an arm's rewards given its value before noise, in three parts.
 
-        The mean ``μ = clip(base + N(0, s²), 0, cap)`` is an atom at 0, an atom at the cap, or in
-        between; ``ȳ ~ N(μ, σ²/n)``. An arm without pulls has likelihood 1.
+        The mean ``μ = clip(base + N(0, s²), floor, cap)`` is an atom at the floor, an atom at the
+        cap, or in between; ``ȳ ~ N(μ, σ²/n)``. An arm without pulls has likelihood 1.
         """
         pulled = counts > 0
         n = np.maximum(counts, 1)
         mean, spread, s2 = sums / n, self.noise_std**2 / n, self.value_std**2
-        at_zero = log_ndtr((0 - base) / self.value_std)
+        at_zero = log_ndtr((self.floor - base) / self.value_std)
         at_cap = log_ndtr((base - self.cap) / self.value_std)
         variance = s2 * spread / (s2 + spread)
         centre = (base * spread + mean * s2) / (s2 + spread)
         centre = np.where(pulled, centre, base)
         width = np.sqrt(np.where(pulled, variance, s2))
-        low, high = (0 - centre) / width, (self.cap - centre) / width
+        low, high = (self.floor - centre) / width, (self.cap - centre) / width
         logs = np.stack(
             [
-                at_zero + np.where(pulled, log_normal(mean, 0, spread), 0.0),
+                at_zero + np.where(pulled, log_normal(mean, self.floor, spread), 0.0),
                 at_cap + np.where(pulled, log_normal(mean, self.cap, spread), 0.0),
                 log_interval(low, high)
                 + np.where(pulled, log_normal(mean, base, s2 + spread), 0.0),
@@ -126,9 +134,9 @@ class ExactThompson:
         a, b = np.where(flip, -high, low), np.where(flip, -low, high)
         below, above = np.exp(log_ndtr(a)), np.exp(log_ndtr(b))
         inside = ndtri(np.clip(below + rng.random(a.shape) * (above - below), 1e-300, 1 - 1e-16))
-        inside = np.clip(centre + width * np.where(flip, -inside, inside), 0.0, self.cap)
+        inside = np.clip(centre + width * np.where(flip, -inside, inside), self.floor, self.cap)
         return np.select(
-            [which == 0, which == 1], [0.0, np.broadcast_to(self.cap, a.shape)], inside
+            [which == 0, which == 1], [self.floor, np.broadcast_to(self.cap, a.shape)], inside
         )
 
 
@@ -137,10 +145,13 @@ if __name__ == "__main__":
 
     problem = PopularNiche()
     test = problem.split(train=0, calibration=0, seed=0).test
-    regret = ExactThompson(problem, 0.1).play(test, horizon=1000, seed=0)
-    for rounds in (400, 1000):
-        final = regret[:, rounds - 1]
-        print(
-            f"exact Thompson sampling, {len(final)} tasks, {rounds} rounds: "
-            f"{final.mean():.1f} ± {final.std(ddof=1) / np.sqrt(len(final)):.1f}"
-        )
+    for clipping in (True, False):
+        regret = ExactThompson(problem, 0.1, clipping).play(test, horizon=1000, seed=0)
+        for rounds in (400, 1000):
+            final = regret[:, rounds - 1]
+            print(
+                f"exact Thompson sampling, clipping {'known' if clipping else 'ignored'}, "
+                f"{len(final)} tasks, {rounds} rounds: "
+                f"{final.mean():.1f} ± {final.std(ddof=1) / np.sqrt(len(final)):.1f}",
+                flush=True,
+            )

@@ -14,8 +14,8 @@ from diffts import (
     InvalidInputError,
     Schedule,
     build_denoiser,
+    storage,
 )
-from diffts import storage
 
 OPTIONS = {
     "residual-conv": {"channels": 2, "length": 8, "n_blocks": 2},

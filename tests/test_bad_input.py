@@ -38,7 +38,7 @@ def test_evidence_is_valid_or_refused(mean, std, mask):
     try:
         evidence = Evidence(mean, std, mask)
     except InvalidInputError as error:
-        assert str(error).startswith(("mean", "std", "mask"))
+        assert str(error).startswith(("mean", "std", "mask"))  # noqa: PT017
         return
     assert evidence.mean.shape == evidence.std.shape == evidence.mask.shape == mean.shape
     assert np.isfinite(evidence.mean).all()

@@ -5,8 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffts import ArtifactError, DiffusionPrior, Evidence, Gaussian, GaussianMixture
-from diffts import InvalidInputError
+from diffts import (
+    ArtifactError,
+    DiffusionPrior,
+    Evidence,
+    Gaussian,
+    GaussianMixture,
+    InvalidInputError,
+)
 from diffts.bandits.actions import BestArm, TopK
 from diffts.bandits.agent import Agent, ThompsonSampling
 from diffts.bandits.policies import (
@@ -39,7 +45,7 @@ def ingredients(actions=None, order=None):
         noise_std=NOISE,
         prior=lambda: DiffusionPrior.gaussian(MEAN[order], COVARIANCE[block]),
         gaussian=lambda: Gaussian(MEAN[order], COVARIANCE[block]),
-        mixture=lambda n: GaussianMixture(
+        mixture=lambda _: GaussianMixture(
             MIXTURE.weights, MIXTURE.means[:, order], MIXTURE.covariances[:, order][:, :, order]
         ),
         steps=10,
@@ -209,7 +215,7 @@ def test_permuting_the_arms_permutes_the_choices_in_law(name):
         position = {arm: i for i, arm in enumerate(arrangement)}
         state = after(policy, [position[arm] for arm in ARMS] + [position[3]], [*REWARDS, 0.3])
         keys = jax.random.split(jax.random.key(0), n)
-        chosen = jax.vmap(lambda key: policy.select(key, state, BestArm(K)))(keys)
+        chosen = jax.vmap(policy.select, (0, None, None))(keys, state, BestArm(K))
         share = np.empty(K)
         share[arrangement] = np.asarray(chosen).mean(0)
         frequencies.append(share)

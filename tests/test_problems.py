@@ -20,7 +20,7 @@ import pytest
 
 from diffts.diffusion.networks import PREDICTIONS
 from diffts.errors import InvalidInputError
-from diffts.problems import PROBLEMS, Bidding, get_problem
+from diffts.problems import PROBLEMS, Bidding, LabeledArms, get_problem
 from diffts.problems.bidding import WinLoseRewards, mean_rewards, payoffs, win_rates_from_counts
 from diffts.problems.groups import hide, recall_precision
 from diffts.problems.ipinyou_logs import COLUMNS, EXTRA_LEADING_COLUMNS, read_slot_prices
@@ -276,9 +276,17 @@ class TestLabeledArms:
         assert (self.problem.arm_labels.sum(axis=1) == 7).all()
         assert len(np.unique(self.problem.arm_labels, axis=0)) > 490
 
-    def test_each_task_fills_the_unit_interval(self):
-        assert (self.tasks.min(axis=1) == 0).all()
-        assert (self.tasks.max(axis=1) == 1).all()
+    def test_tasks_are_scaled_together_or_each_by_itself(self):
+        apart = LabeledArms(scaling="task").sample(300, seed=0)
+        assert (apart.min(axis=1) == 0).all()
+        assert (apart.max(axis=1) == 1).all()
+        # One scale for all: undone, the two are the same up to each task's shift and stretch.
+        stretched = self.tasks - self.tasks.min(axis=1, keepdims=True)
+        stretched /= stretched.max(axis=1, keepdims=True)
+        np.testing.assert_allclose(stretched, apart, atol=1e-5)
+        assert ((self.tasks == 0) | (self.tasks == 1)).mean() < 1e-5  # hardly ever clipped
+        with pytest.raises(InvalidInputError, match="scaling"):
+            LabeledArms(scaling="none")
 
     def test_values_follow_the_number_of_common_labels(self):
         labels = self.problem.arm_labels.astype(float)

@@ -4,6 +4,10 @@ import inspect
 
 import numpy as np
 import pytest
+
+from diffts import SAMPLERS, DiffusionPrior, Evidence, Gaussian, MomentSampler, PaperSampler
+from diffts.diffusion.posterior import as_sampler
+from diffts.diffusion.posterior import batched as batched_module
 from oracles import (
     assert_same_moments,
     gaussian_gain,
@@ -12,10 +16,6 @@ from oracles import (
     paper_alpha_bar,
     paper_sampler,
 )
-
-from diffts import SAMPLERS, DiffusionPrior, Evidence, Gaussian, MomentSampler, PaperSampler
-from diffts.diffusion.posterior import as_sampler
-from diffts.diffusion.posterior import batched as batched_module
 
 NOISE_STDS = (3.0, 1.0, 0.3, 0.1, 0.03)
 

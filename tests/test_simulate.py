@@ -5,7 +5,6 @@ import sys
 import jax
 import numpy as np
 import pytest
-from popular_niche_oracle import ExactThompson
 
 from diffts import DiffusionPrior, Gaussian, InvalidInputError
 from diffts.bandits import simulate as module
@@ -14,6 +13,7 @@ from diffts.bandits.policies import UCB1, DiagonalGTS, DiffTS, MixtureTS, Unifor
 from diffts.bandits.simulate import simulate
 from diffts.learning.gaussian import fit_gaussian, fit_mixture
 from diffts.problems import GaussianRewards, Maze, PopularNiche
+from popular_niche_oracle import ExactThompson
 
 TASKS = np.random.default_rng(0).random((7, 5))
 NOISE = GaussianRewards(std=0.1)

@@ -9,9 +9,10 @@ import numpy as np
 import optax
 import pytest
 
+from diffts.diffusion.networks.convolution import convolve
 from diffts.diffusion.networks.unet1d import UNet1d
 from diffts.diffusion.networks.unet2d import UNet2d
-from diffts.diffusion.networks.unet_parts import SelfAttention, convolve, double, halve
+from diffts.diffusion.networks.unet_parts import GroupNorm, SelfAttention, double, halve
 from diffts.errors import InvalidInputError
 
 KEY = jax.random.key(0)
@@ -19,6 +20,7 @@ STEP = jnp.int32(7)
 SMALL = {"channels": [8, 8], "embedding_size": 8, "key": KEY}
 
 apply = eqx.filter_jit(lambda network, x, step=STEP: network(x, step))
+apply_batch = eqx.filter_jit(lambda network, x, steps: jax.vmap(network)(x, steps))
 
 
 def small_1d(n_arms):
@@ -113,17 +115,14 @@ def test_gradient_reaches_every_parameter(network):
 
 
 def test_a_batch_is_its_rows(network):
-    x, steps = normal(3, network.n_arms), jnp.array([1, 20, 50])
+    x, steps = normal(2, network.n_arms), jnp.array([20, 50])
     rows = jnp.stack([apply(network, row, step) for row, step in zip(x, steps, strict=True)])
-    batch = eqx.filter_jit(jax.vmap(network))(x, steps)
-    np.testing.assert_allclose(batch, rows, atol=1e-5)
-    at_one_step = eqx.filter_jit(jax.vmap(network, in_axes=(0, None)))(x, steps[1])
-    np.testing.assert_allclose(at_one_step[1], rows[1], atol=1e-5)
+    np.testing.assert_allclose(apply_batch(network, x, steps), rows, atol=1e-5)
 
 
 def test_directional_derivative_is_the_slope(network):
     x, r = normal(network.n_arms), normal(network.n_arms, seed=2)
-    _, derivative = jax.jvp(lambda x: apply(network, x), (x,), (r,))
+    _, derivative = eqx.filter_jit(eqx.filter_jvp)(lambda x: network(x, STEP), (x,), (r,))
     slope = (apply(network, x + 0.01 * r) - apply(network, x - 0.01 * r)) / 0.02
     np.testing.assert_allclose(derivative, slope, atol=0.01 * float(jnp.abs(slope).max()))
 
@@ -143,6 +142,15 @@ def test_1d_looks_near_first():
     network = small_1d(400)
     slope = jnp.abs(jax.grad(lambda x: apply(network, x)[200])(normal(400)))
     assert slope[190:211].mean() > 10 * slope[:100].mean()
+
+
+@pytest.mark.parametrize("offset", [0.0, -1000.0])
+def test_group_norm_holds_far_from_zero(offset):
+    h = offset + normal(5, 6, 32)
+    groups = np.asarray(h, np.float64).reshape(30, 8, 4)
+    mean, std = groups.mean(axis=(0, 2), keepdims=True), groups.std(axis=(0, 2), keepdims=True)
+    normed = ((groups - mean) / std).reshape(5, 6, 32)
+    np.testing.assert_allclose(GroupNorm(32)(h), normed, atol=1e-4)
 
 
 def test_attention_is_softmax_attention():
@@ -245,51 +253,56 @@ def test_convolution_and_its_derivatives_are_those_of_jax(n_axes):
         def steepness(x, weight):  # reverse over reverse
             return sum(jnp.sum(g**2) for g in jax.grad(loss, argnums=(0, 1))(x, weight))
 
-        weights = jnp.stack([weight, -weight], axis=-1)
-        return [
-            convolve(x, weight),
-            *(jax.jit(jax.grad(f, argnums=(0, 1)))(x, weight) for f in (loss, penalty, steepness)),
-            jax.jacfwd(convolve, argnums=(0, 1))(x, weight),
-            jax.vmap(convolve, in_axes=(None, -1))(x, weights),
-            jax.vmap(lambda x: jax.grad(loss, argnums=1)(x[None], weight))(x),
-            jax.vmap(jax.grad(loss, argnums=(0, 1)), in_axes=(None, -1))(x, weights),
-        ]
+        def outputs(x, weight):
+            weights = jnp.stack([weight, -weight], axis=-1)
+            return (
+                convolve(x, weight),
+                [jax.grad(f, argnums=(0, 1))(x, weight) for f in (loss, penalty, steepness)],
+                # With an input or a weight for each.
+                jax.vmap(lambda x: jax.grad(loss, argnums=1)(x[None], weight))(x),
+                jax.vmap(jax.grad(loss, argnums=(0, 1)), in_axes=(None, -1))(x, weights),
+            )
 
-    for mine, theirs in zip(
-        jax.tree.leaves(all_of(convolve)), jax.tree.leaves(all_of(jax_convolve)), strict=True
-    ):
+        return jax.tree.leaves(jax.jit(outputs)(x, weight))
+
+    for mine, theirs in zip(all_of(convolve), all_of(jax_convolve), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4 * jnp.abs(theirs).max())
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="XLA for the CPU only")
-def test_training_in_a_loop_convolves_in_the_fast_layout(network):
-    # Any other layout would run in XLA's naive code: some ten times slower, but no error.
-    x, r = normal(4, network.n_arms), normal(4, network.n_arms, seed=2)
-    weights, static = eqx.partition(network, eqx.is_array)
+def test_convolution_works_outside_of_jit():
+    x, weight = normal(1, 6, 1), jnp.array([1.0, 0.0, -1.0]).reshape(3, 1, 1)
+    padded = np.pad(np.ravel(x), 1)
+    np.testing.assert_allclose(np.ravel(convolve(x, weight)), padded[:-2] - padded[2:])
+    gradient = jax.grad(lambda weight: convolve(x, weight).sum())(weight)
+    sums = [padded[:-2].sum(), padded[1:-1].sum(), padded[2:].sum()]
+    np.testing.assert_allclose(np.ravel(gradient), sums, atol=1e-6)
 
-    def loss(weights):
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="XLA for the CPU only")
+@pytest.mark.parametrize("n_axes", [1, 2])
+def test_training_in_a_loop_convolves_in_the_fast_layout(n_axes):
+    # Any other layout would run in XLA's naive code: some ten times slower, but no error.
+    x, r = normal(2, *(7, 5)[:n_axes], 3), normal(2, *(7, 5)[:n_axes], 3, seed=2)
+
+    def loss(weight):
         output, slope = jax.jvp(
-            lambda x: jax.vmap(eqx.combine(weights, static), in_axes=(0, None))(x, STEP),
-            (x,),
-            (r,),
+            lambda x: convolve(jnp.tanh(convolve(x, weight)), weight), (x,), (r,)
         )
         return jnp.mean((output - x) ** 2 + r * slope)
 
-    def train(weights):
-        def body(weights, _):
-            return optax.apply_updates(weights, jax.grad(loss)(weights)), None
+    def train(weight):
+        return jax.lax.scan(lambda w, _: (w - jax.grad(loss)(w), None), weight, None, length=3)
 
-        return jax.lax.scan(body, weights, None, length=3)[0]
-
-    program = jax.jit(train).lower(weights).compile().as_text()
+    program = jax.jit(train).lower(normal(*(3, 3)[:n_axes], 3, 3)).compile().as_text()
+    axes = "01"[:n_axes]
     layouts = set(re.findall(r"dim_labels=(\w+->\w+)", program))
-    axes = "0" if isinstance(network, UNet1d) else "01"
     assert layouts == {f"b{axes}f_{axes}io->b{axes}f"}
 
 
 # Learning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["1d", "2d"])
 def test_denoising_is_learned(kind):
     # Bumps at places that the network must find: predicting zero has loss 1.

@@ -9,6 +9,7 @@
 """
 
 from diffts._version import __version__
+from diffts.bandits.agent import Agent, ThompsonSampling
 from diffts.diffusion.denoiser import Denoiser
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.networks import NETWORKS, build_denoiser
@@ -22,6 +23,7 @@ from diffts.learning import TrainingConfig, calibrate, learn_prior, train_clean
 __all__ = [
     "NETWORKS",
     "SAMPLERS",
+    "Agent",
     "ArtifactError",
     "Denoiser",
     "DifftsError",
@@ -34,6 +36,7 @@ __all__ = [
     "PaperSampler",
     "PosteriorSampler",
     "Schedule",
+    "ThompsonSampling",
     "TrainingConfig",
     "__version__",
     "build_denoiser",

@@ -35,7 +35,7 @@ class Actions(eqx.Module):
         """The action of the largest total value."""
 
     @abc.abstractmethod
-    def cover(self) -> NDArray[np.bool_]:
+    def cover(self) -> Bool[Array, "n K"]:
         """A few actions ``(n, K)`` that together play every base arm: the start of UCB."""
 
 
@@ -57,9 +57,9 @@ class BestArm(Actions):
         """The arm of the largest value."""
         return jnp.arange(self.n_arms) == jnp.argmax(values)
 
-    def cover(self) -> NDArray[np.bool_]:
+    def cover(self) -> Bool[Array, "n K"]:
         """Each arm once."""
-        return np.eye(self.n_arms, dtype=bool)
+        return jnp.eye(self.n_arms, dtype=bool)
 
 
 class TopK(Actions):
@@ -80,11 +80,11 @@ class TopK(Actions):
         _, arms = jax.lax.top_k(values, self.k)
         return jnp.zeros(self.n_arms, bool).at[arms].set(True)
 
-    def cover(self) -> NDArray[np.bool_]:
+    def cover(self) -> Bool[Array, "n K"]:
         """Blocks of ``k`` arms, the last one overlapping."""
         starts = [*range(0, self.n_arms - self.k, self.k), self.n_arms - self.k]
         arms = np.arange(self.n_arms)
-        return np.stack([(arms >= start) & (arms < start + self.k) for start in starts])
+        return jnp.asarray([(arms >= start) & (arms < start + self.k) for start in starts])
 
 
 class ShortestPath(Actions):
@@ -131,9 +131,9 @@ class ShortestPath(Actions):
         _, used = jax.lax.while_loop(lambda state: state[0] != 0, follow, (destination, unused))
         return used
 
-    def cover(self) -> NDArray[np.bool_]:
+    def cover(self) -> Bool[Array, "n K"]:
         """The given paths."""
-        return np.asarray(self.start)
+        return self.start
 
     def _costs_by_side(self, cost: Float[Array, " K"]) -> Float[Array, "4 H W"]:
         """Cost of entering each cell from its left, right, upper and lower neighbour."""

@@ -42,7 +42,7 @@ class UCB1(HistoryPolicy):
 
     def select(self, key: KeyArray, state: HistoryState, actions: Actions) -> Bool[Array, " K"]:
         """First the covering actions, then the largest bounds."""
-        start = jnp.asarray(actions.cover())
+        start = actions.cover()
         rounds = state.history.rounds
         forced = start[jnp.minimum(rounds, len(start) - 1)]
         chosen = actions.best(self.values(key, state))

@@ -86,6 +86,24 @@ class GatedBlock(eqx.Module):
         self, h: Float[Array, "C N"], embedding: Float[Array, " E"]
     ) -> tuple[Float[Array, "C N"], Float[Array, "C N"]]:
         """The next hidden state and this block's share of the skip sum."""
-        gate, signal = jnp.split(self.convolution(h + self.step_shift(embedding)[:, None]), 2)
-        residual, skip = jnp.split(self.split(jax.nn.sigmoid(gate) * jnp.tanh(signal)), 2)
+        gate, signal = jnp.split(self._convolve(h + self.step_shift(embedding)[:, None]), 2)
+        gated = jax.nn.sigmoid(gate) * jnp.tanh(signal)
+        residual, skip = jnp.split(_biased(self.split, self.split.weight[:, :, 0] @ gated), 2)
         return (h + residual) / jnp.sqrt(2.0), skip
+
+    def _convolve(self, h: Float[Array, "C N"]) -> Float[Array, "2C N"]:
+        """The dilated convolution as one matrix product over the three shifted copies of ``h``.
+
+        Six channels are too few for a convolution to be fast, and on a CPU the gradient of XLA's
+        own inside a ``scan``, where training is, takes about six times as long.
+        """
+        channels, length = h.shape
+        (dilation,) = self.convolution.dilation
+        padded = jnp.pad(h, ((0, 0), (dilation, dilation)))
+        taps = jnp.concatenate([padded[:, :length], h, padded[:, 2 * dilation :]])
+        weight = jnp.swapaxes(self.convolution.weight, 1, 2).reshape(2 * channels, 3 * channels)
+        return _biased(self.convolution, weight @ taps)
+
+
+def _biased(layer: eqx.nn.Conv1d, y: Float[Array, "O N"]) -> Float[Array, "O N"]:
+    return y if layer.bias is None else y + layer.bias

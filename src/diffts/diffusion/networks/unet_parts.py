@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float, Int
 
+from diffts.diffusion.networks.convolution import convolve
 from diffts.diffusion.networks.network import sinusoidal_embedding
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
 from diffts.validation import whole_number
 
-BRANCH_GAIN = 0.1  # residual branches start small, which is worth some hundred training steps
+BRANCH_GAIN = 0.1  # residual branches start small: the loss then falls sooner
 
 
 class UNet(eqx.Module):
@@ -238,9 +234,11 @@ class GroupNorm(eqx.Module):
     def __call__(self, h: Float[Array, "*sizes C"]) -> Float[Array, "*sizes C"]:
         """``h``, normed."""
         size = h.shape[-1] // self.groups
+        # The variance as a mean of squares needs one pass over the large array, not two, and
+        # loses no digits when some value of each group is subtracted first.
+        pivot = h.reshape(-1, self.groups, size)[0].mean(axis=1)
+        h = h - jnp.repeat(jax.lax.stop_gradient(pivot), size)
         by_channel = h.reshape(-1, self.groups, size)
-        # Over the positions first: what is left is too small to matter, and the large array
-        # is read once for both moments, and once more for one multiply-add.
         mean = by_channel.mean(axis=0).mean(axis=1)
         square = jnp.square(by_channel).mean(axis=0).mean(axis=1)
         inverse = jax.lax.rsqrt(jnp.maximum(square - jnp.square(mean), 0.0) + 1e-5)
@@ -309,99 +307,3 @@ def double(h: Float[Array, "*halves D"]) -> Float[Array, "*sizes C"]:
     split = h.reshape(*sizes, *(2,) * n, channels // 2**n)
     cells_beside = split.transpose(*(axis for i in range(n) for axis in (i, n + i)), 2 * n)
     return cells_beside.reshape(*(2 * size for size in sizes), channels // 2**n)
-
-
-def convolve(
-    x: Float[Array, "N *sizes I"], weight: Float[Array, "*window I O"]
-) -> Float[Array, "N *sizes O"]:
-    """Convolution with a window of odd sizes: zeros beyond the edges, channels last.
-
-    JAX's own, except that its derivatives are written as channels-last convolutions, too. On a
-    CPU, XLA has fast code for that layout alone, and turns others into it only outside of
-    loops: inside a ``scan``, where training is, the gradient of JAX's own takes 14 to 50 times
-    as long (https://github.com/jax-ml/jax/issues/12868).
-    """
-    y: Array = _convolve_p.bind(x, weight)
-    return y
-
-
-def _convolve(x: Array, weight: Array) -> Array:
-    """JAX's own convolution."""
-    return jax.lax.conv_general_dilated(
-        x, weight, (1,) * (x.ndim - 2), "SAME", dimension_numbers=_channels_last(x)
-    )
-
-
-def _weight_gradient(x: Array, y: Array, *, window: tuple[int, ...]) -> Array:
-    """The transpose of ``weight ↦ convolve(x, weight)``, applied to ``y``."""
-    weight = jnp.zeros((*window, x.shape[-1], y.shape[-1]), x.dtype)  # for its shape alone
-    gradient: Array = jax.linear_transpose(partial(_convolve, x), weight)(y)[0]
-    return gradient
-
-
-def _weight_gradient_on_cpu(x: Array, y: Array, *, window: tuple[int, ...]) -> Array:
-    """The same in the one fast layout: ``x`` seen through windows ``y``, summed over ``N``."""
-    gradient = jax.lax.conv_general_dilated(
-        jnp.swapaxes(x, 0, -1),
-        jnp.moveaxis(y, 0, -2),
-        (1,) * len(window),
-        [(size // 2, size // 2) for size in window],
-        dimension_numbers=_channels_last(x),
-    )
-    return jnp.moveaxis(gradient, 0, -2)
-
-
-def _flipped(weight: Array) -> Array:
-    """The weight for the transpose of ``x ↦ convolve(x, weight)``."""
-    return jnp.swapaxes(jnp.flip(weight, range(weight.ndim - 2)), -1, -2)
-
-
-def _channels_last(x: Array) -> tuple[str, str, str]:
-    axes = "DHW"[-(x.ndim - 2) :]
-    return f"N{axes}C", f"{axes}IO", f"N{axes}C"
-
-
-def _batched_convolve(operands: Any, axes: Any) -> tuple[Array, int]:
-    """Under ``vmap``: more images; or, with a weight for each, JAX's own."""
-    x, weight = operands
-    if axes[1] is not None:
-        return jax.vmap(_convolve, axes)(x, weight), 0
-    x = jnp.moveaxis(x, axes[0], 0)
-    y = convolve(x.reshape(-1, *x.shape[2:]), weight)
-    return y.reshape(*x.shape[:2], *y.shape[1:]), 0
-
-
-def _batched_weight_gradient(operands: Any, axes: Any, window: Any) -> tuple[Array, int]:
-    return jax.vmap(partial(_weight_gradient, window=window), axes)(*operands), 0
-
-
-# Two bilinear functions, each of whose transposes is one of the two again: so every derivative
-# of any order and mode is made of them.
-_convolve_p: Any = Primitive("convolve")
-_weight_gradient_p: Any = Primitive("convolve_weight_gradient")
-_define_bilinear: Any = ad.defbilinear  # Any: JAX has no types here
-
-_convolve_p.def_impl(_convolve)
-_convolve_p.def_abstract_eval(lambda x, w: ShapedArray((*x.shape[:-1], w.shape[-1]), x.dtype))
-_define_bilinear(
-    _convolve_p,
-    lambda ct, _, w: convolve(ct, _flipped(w)),
-    lambda ct, x, w: _weight_gradient_p.bind(x, ct, window=w.aval.shape[:-2]),
-)
-batching.primitive_batchers[_convolve_p] = _batched_convolve
-mlir.register_lowering(_convolve_p, mlir.lower_fun(_convolve, multiple_results=False))
-
-_weight_gradient_p.def_impl(_weight_gradient)
-_weight_gradient_p.def_abstract_eval(
-    lambda x, y, *, window: ShapedArray((*window, x.shape[-1], y.shape[-1]), x.dtype)
-)
-_define_bilinear(
-    _weight_gradient_p,
-    lambda ct, _, y, **__: convolve(y, _flipped(ct)),
-    lambda ct, x, _, **__: convolve(x, ct),
-)
-batching.primitive_batchers[_weight_gradient_p] = _batched_weight_gradient
-for _rule, _platform in ((_weight_gradient, None), (_weight_gradient_on_cpu, "cpu")):
-    mlir.register_lowering(
-        _weight_gradient_p, mlir.lower_fun(_rule, multiple_results=False), platform=_platform
-    )
