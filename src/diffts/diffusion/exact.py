@@ -49,7 +49,7 @@ class Gaussian:
     @property
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of each arm."""
-        return np.sqrt(np.diag(self.covariance))
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     def posterior(self, evidence: Evidence) -> Gaussian:
         """Exact posterior given the evidence of one task."""
@@ -138,7 +138,7 @@ class GaussianMixture:
         second = self.weights @ (
             np.diagonal(self.covariances, axis1=1, axis2=2) + (self.means - self.mean) ** 2
         )
-        return np.sqrt(second)
+        return np.sqrt(np.maximum(second, 0.0))
 
     def posterior(self, evidence: Evidence) -> GaussianMixture:
         """Exact posterior: weights by marginal likelihood, then each component's Gaussian."""

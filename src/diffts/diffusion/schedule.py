@@ -53,7 +53,7 @@ class Schedule:
 
     >>> schedule = Schedule.linear()
     >>> schedule.n_steps, round(schedule.alpha_bar[-1], 4)
-    (100, 0.0059)
+    (100, 0.0056)
     >>> schedule.strided(4)
     (0, 25, 50, 75, 100)
     """
