@@ -9,6 +9,7 @@ import numpy as np
 import optax
 import pytest
 
+from diffts.diffusion.networks import NETWORKS, build_denoiser
 from diffts.diffusion.networks.convolution import convolve
 from diffts.diffusion.networks.unet1d import UNet1d
 from diffts.diffusion.networks.unet2d import UNet2d
@@ -339,3 +340,15 @@ def test_denoising_is_learned(kind):
     )
     assert losses[0] > 0.7
     assert losses[-10:].mean() < 0.4
+
+
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_evaluating_is_the_same_as_calling(name):
+    """Networks may have a second form that is faster to evaluate; it must not be another one."""
+    sizes = {"unet-2d": {"height": 3, "width": 4, "channels": [8, 8]}, "unet-1d": {"channels": [8]}}
+    network = build_denoiser(name, 12, **sizes.get(name, {})).network
+    x = jax.random.normal(jax.random.key(0), (5, 12))
+    steps = jnp.array([1, 20, 50, 99, 100])
+    called = jax.vmap(network)(x, steps)
+    np.testing.assert_allclose(jax.vmap(network.evaluate)(x, steps), called, atol=1e-5)
+    np.testing.assert_allclose(network.evaluate(x[1], steps[1]), called[1], atol=1e-5)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -23,14 +24,14 @@ from diffts.diffusion.exact import (
     mixture_tau,
 )
 from diffts.diffusion.networks import build_denoiser
-from diffts.diffusion.posterior import PosteriorSampler, as_sampler, reverse_steps
-from diffts.diffusion.posterior.batched import draw_batch
+from diffts.diffusion.posterior import VARIANCE_MODES, PosteriorSampler, as_sampler
+from diffts.diffusion.posterior.batched import Chain, Units, draw_batch
 from diffts.diffusion.schedule import Schedule
 from diffts.errors import ArtifactError, InvalidInputError
 from diffts.evidence import Evidence
 from diffts.seeding import Seed, as_key
 from diffts.storage import load_folder, named_arrays, save_folder, with_arrays
-from diffts.validation import finite_array, whole_number
+from diffts.validation import finite_array, one_of, whole_number
 
 _KIND, _VERSION = "diffts.prior", 1
 
@@ -156,7 +157,7 @@ class DiffusionPrior(eqx.Module):
             evidence: observations of one task ``(K,)`` or of a batch of tasks ``(*batch, K)``.
             n: draws for each task; by default one, without an axis for it.
             steps: length of the reverse chain, at most L; shorter is faster and less exact.
-            sampler: 'paper', 'paper-sampled-noise', 'moment', or a sampler object.
+            sampler: a name in ``diffts.SAMPLERS`` ('paper', 'moment', …) or a sampler object.
             variance: reverse variance: 'calibrated', 'plain' or 'partial'.
             chain: return the whole chain, ``x_0`` first, on an axis before the last, all mapped
                 to the user's units by the same shift and scale.
@@ -172,27 +173,21 @@ class DiffusionPrior(eqx.Module):
                 f"evidence: has {evidence.n_arms} arms, the prior has {self.n_arms}"
             )
         draws_each = 1 if n is None else whole_number("n", n, 1)
-        latents = draw_batch(
+        if steps is not None:
+            steps = whole_number("steps", steps, 1, self.schedule.n_steps)
+        one_of("variance", variance, VARIANCE_MODES)
+        values = draw_batch(
             as_sampler(sampler),
             as_key(seed),
             self.denoiser,
-            reverse_steps(self.schedule, self.tau, steps, variance),
-            self.standardise(evidence),
+            Chain(self.schedule, self.tau, steps, variance),
+            Units(self.shift, self.scale),
+            jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, self.n_arms), evidence),
             draws_each,
             chain,
         )
-        values = np.asarray(self.shift + self.scale * latents)
         shape = (*evidence.batch_shape, *values.shape[2:])
         return values.reshape(shape if n is None else (draws_each, *shape))
-
-    def standardise(self, evidence: Evidence) -> Evidence:
-        """The same evidence as a flat batch ``(B, K)`` in standardised units."""
-        mean, std, mask = (
-            np.asarray(leaf).reshape(-1, self.n_arms)
-            for leaf in (evidence.mean, evidence.std, evidence.mask)
-        )
-        shift, scale = float(self.shift), float(self.scale)
-        return Evidence(np.where(mask, (mean - shift) / scale, 0.0), std / scale, mask)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write ``config.json`` and the arrays into a folder; atomic, replaces an older prior."""

@@ -15,8 +15,8 @@ from diffts.diffusion.posterior import (
     draw,
     reverse_steps,
 )
+from diffts.diffusion.posterior.batched import Units
 from diffts.diffusion.prior import DiffusionPrior
-from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
 
 
@@ -31,8 +31,7 @@ class DiffTS(HistoryPolicy):
     denoiser: Denoiser
     steps: ReverseStep
     sampler: PosteriorSampler
-    shift: Float[Array, ""]
-    scale: Float[Array, ""]
+    units: Units
     noise_std: Float[Array, ""]
 
     def __init__(
@@ -48,17 +47,13 @@ class DiffTS(HistoryPolicy):
         self.denoiser = prior.denoiser
         self.steps = reverse_steps(prior.schedule, prior.tau, steps, variance)
         self.sampler = as_sampler(sampler)
-        self.shift, self.scale = prior.shift, prior.scale
+        self.units = Units(prior.shift, prior.scale)
         self.noise_std = jnp.float32(noise_std)
 
     def values(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
         """One draw of the mean rewards from their posterior."""
-        seen = state.history.evidence(self.noise_std)
-        mean = jnp.where(seen.mask, (seen.mean - self.shift) / self.scale, 0.0)
-        standard = Evidence(mean, seen.std / self.scale, seen.mask)
-        return self.shift + self.scale * draw(
-            self.sampler, key, self.denoiser, self.steps, standard
-        )
+        evidence = self.units.standardise(state.history.evidence(self.noise_std))
+        return self.units.restore(draw(self.sampler, key, self.denoiser, self.steps, evidence))
 
     def estimate(self, state: HistoryState) -> Float[Array, " K"]:
         """How often each arm was pulled, and its mean among equals."""

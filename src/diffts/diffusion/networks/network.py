@@ -26,6 +26,10 @@ class Network(eqx.Module):
     def __call__(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
         """The raw output for the latent ``x = x_ℓ`` at step ``ℓ`` of the full schedule."""
 
+    def evaluate(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
+        """The same, in the form that is fastest to evaluate; a call is fastest to train."""
+        return self(x, step)
+
 
 class NetworkDenoiser(Denoiser):
     """A network and what it was trained to predict.
@@ -46,7 +50,7 @@ class NetworkDenoiser(Denoiser):
 
     def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """``x̂_0`` from the network's output ``f(x_ℓ, ℓ)``."""
-        output = self.network(x, level.step)
+        output = self.network.evaluate(x, level.step)
         if self.predicts == "clean":
             return output
         if self.predicts == "noise":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -66,6 +68,23 @@ class ResidualConv(Network):
         h = jax.nn.leaky_relu(self.mix(total / jnp.sqrt(len(self.blocks))), 0.4)
         return self.outward(h.reshape(-1))
 
+    def evaluate(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
+        """The same as a call, 2.5 times faster on a CPU for a batch (see ``_Spread``)."""
+        spread = _Spread(x)
+        embedding = sinusoidal_embedding(step, self.embedding_size)
+        for layer in self.embed:
+            embedding = jax.nn.silu(layer(embedding))
+        shape = self.channels, self.length
+        h = jnp.tensordot(self.inward.weight.reshape(*shape, -1), x, 1)
+        h = jax.nn.leaky_relu(h + spread(_bias(self.inward).reshape(shape)), 0.4)
+        total = spread(jnp.zeros(shape))
+        for block in self.blocks:
+            h, skip = block.evaluate(h, embedding, spread)
+            total = total + skip
+        mixed = _pointwise(self.mix, total / math.sqrt(len(self.blocks)), spread)
+        weight = self.outward.weight.reshape(-1, *shape)
+        return jnp.tensordot(weight, jax.nn.leaky_relu(mixed, 0.4), 2) + spread(_bias(self.outward))
+
 
 class GatedBlock(eqx.Module):
     """Dilated convolution, ``tanh · sigmoid`` gate, then a residual and a skip output."""
@@ -104,6 +123,72 @@ class GatedBlock(eqx.Module):
         weight = jnp.swapaxes(self.convolution.weight, 1, 2).reshape(2 * channels, 3 * channels)
         return _biased(self.convolution, weight @ taps)
 
+    def evaluate(
+        self, h: Float[Array, "C N"], embedding: Float[Array, " E"], spread: _Spread
+    ) -> tuple[Float[Array, "C N"], Float[Array, "C N"]]:
+        """The same as a call, with the batch axis last."""
+        channels, length = h.shape
+        h_shifted = h + spread.along(self.step_shift(embedding), length)
+        (dilation,) = self.convolution.dilation
+        taps = _taps(h_shifted, dilation)
+        weight = self.convolution.weight.transpose(0, 2, 1).reshape(2 * channels, -1)
+        y = jnp.tensordot(weight, taps, 1) + spread.along(_bias(self.convolution), length)
+        gated = jax.nn.sigmoid(y[:channels]) * jnp.tanh(y[channels:])
+        y = _pointwise(self.split, gated, spread)
+        return (h + y[:channels]) * math.sqrt(0.5), y[channels:]
+
 
 def _biased(layer: eqx.nn.Conv1d, y: Float[Array, "O N"]) -> Float[Array, "O N"]:
     return y if layer.bias is None else y + layer.bias
+
+
+class _Spread:
+    """Parameters, spread over the batch that ``jax.vmap`` makes, batch axis *last*.
+
+    Six channels are too few for a convolution to be fast. With the batch axis last,
+    ``(C, N, batch)``, a convolution is one product of a small matrix and one with a column for
+    each position of each row: 2 to 4 times faster on a CPU than XLA's convolutions over
+    ``(batch, C, N)``. ``vmap`` keeps an axis last through products, slices, padding, and sums
+    of arrays that all have it; anything else would move it to the front, and copy.
+    """
+
+    def __init__(self, x: Float[Array, " K"]) -> None:
+        # A one for each row of the batch.
+        self.one = jax.lax.pad(x[:0], jnp.float32(1), [(0, 1, 0)])
+
+    def __call__(self, a: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """``a``, the same for each row of the batch."""
+        return jnp.tensordot(a[..., None], self.one, 1)
+
+    def along(self, a: Float[Array, " C"], length: int) -> Float[Array, "C N"]:
+        """One value for each channel (and row), repeated over the positions."""
+        by_row = a + self(jnp.zeros_like(a))
+        ones = jnp.ones((len(a), length, 1))
+        return jax.lax.dot_general(ones, by_row[:, None], (((2,), (1,)), ((0,), (0,))))
+
+
+def _taps(h: Float[Array, "C N"], dilation: int) -> Float[Array, "3C N"]:
+    """Each position's left neighbour, itself and its right neighbour, zeros beyond the ends."""
+    channels, length = h.shape
+    zero = jnp.float32(0)
+    padded = jax.lax.pad(h, zero, [(0, 0, 0), (dilation, dilation, 0)])
+    left, right = padded[:, :length], padded[:, 2 * dilation :]
+    # A sum of padded arrays is a concatenation that keeps the batch axis where it is.
+    return (
+        jax.lax.pad(left, zero, [(0, 2 * channels, 0), (0, 0, 0)])
+        + jax.lax.pad(h, zero, [(channels, channels, 0), (0, 0, 0)])
+        + jax.lax.pad(right, zero, [(2 * channels, 0, 0), (0, 0, 0)])
+    )
+
+
+def _pointwise(
+    layer: eqx.nn.Conv1d, h: Float[Array, "C N"], spread: _Spread
+) -> Float[Array, "D N"]:
+    """A convolution of size 1."""
+    y = jnp.tensordot(layer.weight[:, :, 0], h, 1)
+    return y + spread.along(_bias(layer), h.shape[1])
+
+
+def _bias(layer: eqx.nn.Linear | eqx.nn.Conv1d) -> Float[Array, " D"]:
+    assert layer.bias is not None
+    return layer.bias.reshape(-1)

@@ -17,6 +17,7 @@ SAMPLERS: dict[str, PosteriorSampler] = {
     "paper": PaperSampler(),
     "paper-sampled-noise": PaperSampler(noise="sampled"),
     "moment": MomentSampler(),
+    "moment-diagonal": MomentSampler(iterations=0),
 }
 
 

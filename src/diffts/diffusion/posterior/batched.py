@@ -7,7 +7,7 @@ were padded or cut into chunks, nor on how many there are.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,7 +17,8 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 from diffts.diffusion.denoiser import Denoiser
-from diffts.diffusion.posterior.sampler import PosteriorSampler, ReverseStep, draw
+from diffts.diffusion.posterior.sampler import PosteriorSampler, draw, reverse_steps
+from diffts.diffusion.schedule import Schedule
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
 
@@ -28,30 +29,64 @@ CHUNK_ENTRIES = {"cpu": 2**18, "gpu": 2**22, "tpu": 2**22}
 def padded_size(rows: int) -> int:
     """The compiled batch size for ``rows``: four sizes an octave, so at most a quarter wasted.
 
-    >>> [padded_size(rows) for rows in (1, 3, 7, 9, 100, 1000)]
-    [1, 3, 7, 10, 112, 1024]
+    Never a power of two from 8 on: with such a stride between the rows of a matrix, a CPU keeps
+    throwing them out of its cache (a draw then costs up to twice as much).
+
+    >>> [padded_size(rows) for rows in (1, 3, 7, 8, 9, 100, 1000)]
+    [1, 3, 7, 9, 10, 112, 1025]
     """
     grain = max(1, 2 ** (math.ceil(math.log2(max(rows, 1))) - 3))
-    return int(math.ceil(rows / grain) * grain)
+    size = math.ceil(rows / grain) * grain
+    return size + 1 if size >= 8 and size & (size - 1) == 0 else size
+
+
+class Units(NamedTuple):
+    """A user's value is ``shift + scale ·`` the standardised one."""
+
+    shift: Float[Array, ""]
+    scale: Float[Array, ""]
+
+    def standardise(self, evidence: Evidence) -> Evidence:
+        """The same evidence in standardised units (for use inside ``jit``)."""
+        mean = jnp.where(evidence.mask, (evidence.mean - self.shift) / self.scale, 0.0)
+        return Evidence(mean, evidence.std / self.scale, evidence.mask)
+
+    def restore(self, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Standardised values in the user's units."""
+        return self.shift + self.scale * values
+
+
+class Chain(NamedTuple):
+    """Which reverse chain to run: schedule, calibrated errors, length and variance mode."""
+
+    schedule: Schedule
+    tau: Float[Array, "L K"]
+    steps: int | None
+    variance: str
 
 
 def draw_batch(
     sampler: PosteriorSampler,
     key: KeyArray,
     denoiser: Denoiser,
-    steps: ReverseStep,
+    reverse: Chain,
+    units: Units,
     evidence: Evidence,
     n: int = 1,
     chain: bool = False,
 ) -> NDArray[np.float32]:
-    """``n`` draws for each of the B tasks of a flat batch, all in standardised units.
+    """``n`` draws for each of the B tasks of a flat batch, in the user's units.
+
+    Everything but the evidence's copy for each row happens inside one compiled program: for one
+    decision the host's own work would cost more than the network.
 
     Args:
         sampler: how to take a step.
         key: the key of the whole batch.
         denoiser: the denoiser ``h``.
-        steps: the reverse chain (see ``reverse_steps``).
-        evidence: standardised evidence of shape ``(B, K)``.
+        reverse: the reverse chain.
+        units: the standardisation.
+        evidence: evidence of shape ``(B, K)``.
         n: draws for each task.
         chain: whether to return all latents, ``x_0`` first.
 
@@ -67,7 +102,8 @@ def draw_batch(
     for start in range(0, rows, chunk):
         row = np.arange(start, start + chunk)
         of_task: Evidence = jax.tree.map(lambda leaf, row=row: leaf[row % tasks], host)
-        draws.append(np.asarray(_draw_rows(sampler, key, row, denoiser, steps, of_task, chain)))
+        compiled = _draw_rows(sampler, key, row, denoiser, reverse, units, of_task, chain)
+        draws.append(np.asarray(compiled))
     joined = draws[0] if len(draws) == 1 else np.concatenate(draws)
     return joined[:rows].reshape(n, tasks, *joined.shape[1:])
 
@@ -78,11 +114,14 @@ def _draw_rows(
     key: KeyArray,
     row: Int[Any, " rows"],
     denoiser: Denoiser,
-    steps: ReverseStep,
+    reverse: Chain,
+    units: Units,
     evidence: Evidence,
     chain: bool,
 ) -> Float[Array, "rows *chain K"]:
+    steps = reverse_steps(*reverse)
+
     def one(index: Int[Array, ""], of_task: Evidence) -> Float[Array, "*chain K"]:
         return draw(sampler, jax.random.fold_in(key, index), denoiser, steps, of_task, chain)
 
-    return jax.vmap(one)(jnp.asarray(row), evidence)
+    return units.restore(jax.vmap(one)(jnp.asarray(row), units.standardise(evidence)))

@@ -31,8 +31,11 @@ class MomentSampler(PosteriorSampler):
     arms. The solve starts from the diagonal answer ``(y - x̂_0)/(σ² + τ²)``, exact for one
     observed arm of a Gaussian, and goes on with ``iterations`` steps of conjugate gradients.
     Each step costs one vector-Jacobian product, about one pass of the denoiser; a step of the
-    chain costs ``2 + iterations`` or so. ``iterations=0`` is the cheapest, and over-counts
-    correlated observations.
+    chain costs ``3 + iterations`` or so.
+
+    ``iterations=0`` ('moment-diagonal') is the cheapest. It over-counts correlated observations;
+    with a learned denoiser, whose Jacobian is only roughly a covariance, it has the lower regret
+    (docs/samplers.md).
     """
 
     iterations: int = eqx.field(static=True, default=4)
