@@ -41,7 +41,9 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 	@touch $@
 
 bench: $(VENV)/.installed-bench
+	@mkdir -p benchmarks/results
 	$(BIN)/python -m benchmarks.speed --out benchmarks/results/cpu.md
+	$(BIN)/python -m benchmarks.baselines --out benchmarks/results/baselines.md
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build src/*.egg-info

@@ -1,8 +1,8 @@
 """The simulator: tasks × rounds × whatever a policy does, in compiled scans.
 
-Common random numbers: the rewards of task ``i`` in round ``t`` depend on the seed, ``i`` and
-``t`` alone, and are drawn for all arms at once. So two policies that play the same arm in the
-same round of the same task get the same reward.
+Common random numbers: the reward of arm ``a`` of task ``i`` in round ``t`` depends on the seed,
+``i``, ``t`` and ``a`` alone. So two policies that play the same arm in the same round of the same
+task get the same reward.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Simulation:
         simple_regret: regret of the action recommended after each of them, ``(R, tasks)``.
         chosen: the arm played in each of them, ``(R, tasks)``; -1 for sets of arms.
         seconds: wall-clock time, compilation included.
-        decisions_per_second: decisions of all tasks a second, compilation left out.
+        decisions_per_second: decisions of all tasks a second, compilation left out (the median
+            over blocks of rounds).
     """
 
     rounds: NDArray[np.int64]
@@ -103,7 +104,7 @@ def simulate(
         rewards: the law of rewards (``problem.rewards``).
         horizon: rounds T.
         actions: what may be played; single arms by default.
-        record_every: rounds between two records; by default such that there are at most 1000.
+        record_every: rounds between two records; by default such that there are at most 250.
             What is kept does not grow with the horizon beyond that.
         seed: seed of rewards and policy; the same seed gives every policy the same rewards.
         on_block: called with the decisions made so far and their total; for progress bars.
@@ -121,27 +122,27 @@ def simulate(
         raise InvalidInputError(
             f"actions: of {actions.n_arms} arms, the policy has {policy.n_arms}"
         )
-    every = -(-horizon // 1000) if record_every is None else record_every
+    every = -(-horizon // 250) if record_every is None else record_every
     every = whole_number("record_every", every, 1, horizon)
-    records = -(-horizon // every)
     key = as_key(seed)
 
     devices = jax.local_devices()
     batch = _batch_size(policy, len(means), len(devices))
     sharding = _over_devices(devices)
-    block = max(1, -(-records // 20))  # records in one compiled call: a bar moves 20 times
+    blocks = _blocks(horizon, every)
     started = time.perf_counter()
-    measured, warm_decisions, warm_seconds = [], 0, 0.0
+    measured: list[Any] = []
+    speeds: list[float] = []
     done = 0
     for first in range(0, len(means), batch):
         index = np.arange(first, first + batch)
         here = jnp.asarray(means[np.minimum(index, len(means) - 1)], jnp.float32)
         here, numbers = (jax.device_put(leaf, sharding) for leaf in (here, index))
-        states = _initial_states(policy, numbers)
+        # Placed like what comes back, or the second block would be compiled anew.
+        states = jax.device_put(_initial_states(policy, numbers), sharding)
         parts = []
-        for start in range(0, records, block):
+        for start, gap, length in blocks:
             before = time.perf_counter()
-            length = min(block, records - start)
             states, part = _play(
                 policy,
                 actions,
@@ -150,31 +151,50 @@ def simulate(
                 here,
                 numbers,
                 states,
-                jnp.int32(start * every),  # an array: a Python number would be compiled in
-                every,
+                jnp.int32(start),  # an array: a Python number would be compiled in
+                gap,
                 length,
             )
             parts.append(jax.tree.map(np.asarray, part))
-            decisions = min(batch, len(means) - first) * length * every
+            decisions = min(batch, len(means) - first) * length * gap
             done += decisions
-            if first or start:  # everything is compiled by now (but for a shorter last block)
-                warm_decisions += decisions
-                warm_seconds += time.perf_counter() - before
+            speeds.append(decisions / (time.perf_counter() - before))
             if on_block is not None:
-                on_block(done, len(means) * records * every)
+                on_block(done, len(means) * horizon)
         measured.append([np.concatenate(leaves) for leaves in zip(*parts, strict=True)])
     regret, simple, chosen = (
         np.concatenate(leaves, axis=1)[:, : len(means)] for leaves in zip(*measured, strict=True)
     )
     seconds = time.perf_counter() - started
     return Simulation(
-        rounds=every * np.arange(1, records + 1),
+        rounds=np.minimum(every * np.arange(1, -(-horizon // every) + 1), horizon),
         regret=regret.astype(np.float64),
         simple_regret=simple.astype(np.float64),
         chosen=chosen.astype(np.int64),
         seconds=seconds,
-        decisions_per_second=(warm_decisions / warm_seconds if warm_seconds else done / seconds),
+        # The median block: compilation falls on a few of the twenty or more.
+        decisions_per_second=float(np.median(speeds)),
     )
+
+
+def _blocks(horizon: int, every: int) -> list[tuple[int, int, int]]:
+    """First round, rounds between records, and records of each compiled call.
+
+    About twenty calls, so that a progress bar moves; a last, shorter gap ends at the horizon.
+
+    >>> _blocks(7, 3)
+    [(0, 3, 1), (3, 3, 1), (6, 1, 1)]
+    """
+    records = horizon // every
+    # Blocks of one size, where some size near a twentieth divides: each size is compiled.
+    wanted = max(1, -(-records // 20))
+    size = next((s for s in range(wanted, 4 * wanted) if records % s == 0), wanted)
+    blocks = [
+        (start * every, every, min(size, records - start)) for start in range(0, records, size)
+    ]
+    if rest := horizon % every:
+        blocks.append((records * every, rest, 1))
+    return blocks
 
 
 def _batch_size(policy: Policy, tasks: int, devices: int) -> int:
@@ -220,7 +240,11 @@ def _play(
         noise_key = jax.random.fold_in(jax.random.fold_in(reward_key, number), t)
         choice_key = jax.random.fold_in(jax.random.fold_in(policy_key, number), t)
         action = policy.select(choice_key, state, actions)
-        received = rewards(noise_key, mean, arms)
+        if actions.single_arm:  # the one reward that is seen; all K would cost more than UCB
+            arm = jnp.argmax(action)
+            received = jnp.where(action, rewards(jax.random.fold_in(noise_key, arm), mean, arm), 0)
+        else:
+            received = rewards(noise_key, mean, arms)
         state = policy.update(state, action, received)
         regret = regret + best - jnp.sum(jnp.where(action, mean, 0.0))
         return (state, regret, action), None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +48,7 @@ def build_denoiser(
         **options: sizes of that network (see its class).
 
     >>> build_denoiser("residual-mlp", 12, width=32).recipe()["options"]
-    {'width': 32}
+    {'embedding_size': 64, 'n_blocks': 3, 'width': 32}
     """
     one_of("network", network, NETWORKS)
     one_of("predicts", predicts, PREDICTIONS)
@@ -56,7 +57,13 @@ def build_denoiser(
         built = NETWORKS[network](n_arms, key=as_key(seed), **options)
     except TypeError as error:
         raise InvalidInputError(f"options of {network}: {error}") from None
-    recipe = json.dumps({"network": network, "options": options}, sort_keys=True)
+    # Defaults are written down, too: they may be others in a later version.
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(NETWORKS[network]).parameters.items()
+        if parameter.default is not inspect.Parameter.empty
+    }
+    recipe = json.dumps({"network": network, "options": {**defaults, **options}}, sort_keys=True)
     return NetworkDenoiser(network=built, predicts=predicts, options=recipe, n_arms=n_arms)
 
 

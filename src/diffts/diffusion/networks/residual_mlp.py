@@ -29,7 +29,7 @@ class ResidualMLP(Network):
         self,
         n_arms: int,
         *,
-        width: int = 512,
+        width: int = 256,
         n_blocks: int = 3,
         embedding_size: int = 64,
         key: KeyArray,
