@@ -39,7 +39,10 @@ def test_version(diffts):
     assert (result.returncode, result.stdout.strip()) == (0, f"diffts {__version__}")
 
 
-@pytest.mark.parametrize("command", [[], ["accuracy"], ["groups"]])
+COMMANDS = ["accuracy", "groups", "demo", "compare", "train", "inspect"]
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
 def test_help_has_examples(diffts, command):
     result = diffts(*command, "--help")
     assert result.returncode == 0
@@ -59,6 +62,19 @@ def test_help_has_examples(diffts, command):
         (["accuracy", "--json", "."], "--json"),
         (["groups", "--network", "oracle"], "network"),
         (["groups", "--train-steps", "0"], "steps"),
+        (["compare", "chess"], "problem: unknown 'chess'"),
+        (["compare", "groups", "--policies", "diffts,oracle"], "policies: unknown 'oracle'"),
+        (["compare", "groups", "--policies", ","], "policies"),
+        (["compare", "groups", "--policies", "ucb1,ucb1"], "policies"),
+        (["compare", "groups", "--horizon", "0"], "horizon"),
+        (["compare", "groups", "--tasks", "0"], "tasks"),
+        (["compare", "groups", "--noise-std", "0"], "noise_std"),
+        (["compare", "groups", "--steps", "500"], "steps"),
+        (["compare", "groups", "--figure", "no/such/folder/a.png"], "--figure"),
+        (["compare", "groups", "--logs", "."], "logs"),
+        (["compare", "bidding", "--logs", "no-such-folder"], "no-such-folder"),
+        (["train", "groups"], "--out"),
+        (["train", "chess", "--out", "x"], "problem"),
         (["fly"], "fly"),
         (["--fly"], "--fly"),
     ],
@@ -105,3 +121,46 @@ def test_compiled_programs_are_kept_between_starts(diffts):
     assert kept
     assert diffts(*arguments).returncode == 0
     assert {path.name for path in diffts.cache.rglob("*-cache")} == kept
+
+
+@pytest.mark.slow
+def test_train_inspect_and_compare_work_together(diffts, tmp_path):
+    prior, json_file, figure = tmp_path / "prior", tmp_path / "race.json", tmp_path / "race.png"
+    result = diffts("train", "groups", "--out", prior, "--steps", 20)
+    assert result.returncode == 0, result.stderr
+    result = diffts("inspect", prior)
+    assert result.returncode == 0, result.stderr
+    assert "residual-mlp" in result.stdout
+    assert (prior / "prior.png").stat().st_size > 10_000
+    result = diffts(
+        "compare", "groups", "--prior", prior, "--policies", "diffts,ucb1,gts-full",
+        "--tasks", 3, "--horizon", 5, "--steps", 5, "--json", json_file, "--figure", figure,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    race = json.loads(json_file.read_text())
+    assert {"horizon", "tasks", "regret", "stderr", "seconds"} <= race.keys()
+    assert race["regret"].keys() == race["stderr"].keys() == {"diffts", "ucb1", "gts-full"}
+    assert (race["horizon"], race["tasks"]) == (5, 3)
+    assert figure.stat().st_size > 10_000
+    other = diffts("compare", "labeled-arms", "--prior", prior, "--policies", "diffts")
+    assert other.returncode == 2
+    assert "prior: has 200 arms" in other.stderr
+    missing = diffts("inspect", tmp_path / "nothing")
+    assert missing.returncode == 1
+    assert "no config.json" in missing.stderr
+
+
+@pytest.mark.slow
+def test_the_demo_runs_small(diffts, tmp_path):
+    file = tmp_path / "demo.json"
+    result = diffts(
+        "demo", "--out", tmp_path / "out", "--tasks", 3, "--horizon", 10, "--train-steps", 20,
+        "--json", file,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "is first" in result.stdout
+    demo = json.loads(file.read_text())
+    assert demo["regret"].keys() == {"diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "regret.png", "tasks.png", "posterior.png",
+    }  # fmt: skip

@@ -180,7 +180,7 @@ def test_thompson_sampling_beats_uniform_play():
 
 @pytest.mark.slow
 def test_exact_thompson_sampling_under_the_true_prior_is_the_lower_reference():
-    """Known for 100 tasks and 400 rounds: 46; the Gaussian prior is clearly worse early on."""
+    """100 tasks after 400 rounds: 33.6 ± 1.5 (``python tests/popular_niche_oracle.py``)."""
     problem = PopularNiche()
     tasks = problem.split(train=3000, calibration=0, test=20, seed=0)
     exact = ExactThompson(problem, noise_std=0.1)

@@ -1,0 +1,69 @@
+"""Regret of DiffTS by network, training recipe and posterior sampler (for a GPU: minutes there).
+
+python -m benchmarks.regret [--out FILE.json] [--problem NAME]…
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+from rich.console import Console
+
+from diffts.experiments.compare import Race, Recipe, train_prior
+from diffts.learning import TrainingConfig
+from diffts.problems import get_problem
+
+PAPER = TrainingConfig()
+OURS = TrainingConfig(decay="cosine", ema_decay=0.995)
+RECIPES = {
+    "residual-conv, paper's recipe": Recipe(network="residual-conv", training=PAPER),
+    "residual-mlp 512, paper's recipe": Recipe(options={"width": 512}, training=PAPER),
+    "residual-mlp 256": Recipe(options={"width": 256}, training=OURS),
+    "residual-mlp 512": Recipe(options={"width": 512}, training=OURS),
+    "residual-mlp 1024": Recipe(options={"width": 1024}, training=OURS),
+}
+SAMPLERS = [
+    (sampler, steps) for sampler in ("paper", "moment-diagonal", "moment") for steps in (100, 20)
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--problem", action="append")
+    options = parser.parse_args()
+    console, rows = Console(), []
+    for name in options.problem or ["popular-niche", "labeled-arms"]:
+        problem = get_problem(name)
+        tasks = problem.split(seed=0)
+        for label, recipe in RECIPES.items():
+            race = Race(problem, tasks, train_prior(problem, tasks, recipe, seed=0), seed=0)
+            for sampler, steps in SAMPLERS if label == "residual-mlp 512" else SAMPLERS[:1]:
+                run = race.run("diffts", horizon=problem.horizon, sampler=sampler, steps=steps)
+                regret, error = run.mean_regret[-1], run.stderr_regret[-1]
+                console.print(f"{name} | {label} | {sampler} {steps} | {regret:.1f} ± {error:.1f}")
+                rows.append(
+                    {
+                        "problem": name,
+                        "recipe": label,
+                        "sampler": sampler,
+                        "steps": steps,
+                        "horizon": problem.horizon,
+                        "regret": float(regret),
+                        "stderr": float(error),
+                    }
+                )
+    if options.out is not None:
+        chip = jax.devices()[0].device_kind
+        where = f"{chip}, Python {platform.python_version()}, jax {version('jax')}"
+        text = json.dumps({"made_with": "python -m benchmarks.regret", "on": where, "rows": rows})
+        options.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
