@@ -55,16 +55,20 @@ def draw_prior(prior: DiffusionPrior, path: str | os.PathLike[str], seed: int = 
     figure, (top, middle, bottom) = plt.subplots(
         3, 1, figsize=(6.5, 6.5), layout="constrained", height_ratios=[1.3, 1, 1]
     )
-    image = top.imshow(draws[:20], aspect="auto", interpolation="nearest")
+    darkest, brightest = np.quantile(draws, [0.005, 0.995])  # a few stray values hide the rest
+    image = top.imshow(
+        draws[:20], aspect="auto", interpolation="nearest", vmin=darkest, vmax=brightest
+    )
     top.set(title="20 draws", xlabel="arm", ylabel="draw")
     top.grid(False)
-    figure.colorbar(image, ax=top, label="mean reward")
+    figure.colorbar(image, ax=top, label="mean reward", extend="both")
     arms = np.arange(prior.n_arms)
     low, centre, high = np.quantile(draws, [0.1, 0.5, 0.9], axis=0)
+    low, centre, high = (band[np.argsort(centre)] for band in (low, centre, high))
     middle.fill_between(arms, low, high, alpha=0.3, lw=0, label="10% to 90%")
     middle.plot(arms, centre, lw=1, label="median")
-    middle.set(title="each arm in 200 draws", xlabel="arm", ylabel="mean reward")
-    middle.legend(ncol=2)
+    middle.set(title="each arm in 200 draws", xlabel="arms, by median", ylabel="mean reward")
+    middle.legend(loc="upper left", ncol=2)
     steps = np.arange(1, prior.schedule.n_steps + 1)
     error = prior.reconstruction_error
     bottom.fill_between(steps, error.min(1), error.max(1), alpha=0.3, lw=0, label="least to most")
