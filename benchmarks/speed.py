@@ -190,7 +190,7 @@ def sampling_cases(device: torch.device, quick: bool) -> list[Case]:
     level = schedule.level(np.arange(1, schedule.n_steps + 1))
     tau = np.repeat(0.9 * np.asarray(level.noise)[:, None], N_ARMS, axis=1)
     conv = build_denoiser("residual-conv", N_ARMS)
-    mlp = build_denoiser("residual-mlp", N_ARMS, width=512)
+    mlp = build_denoiser("residual-mlp", N_ARMS)
     twin = torch_port.from_equinox(_residual_conv(conv)).to(device).eval()
     chain = torch_port.reverse_chain(schedule, tau, device)
     priors = {
@@ -232,7 +232,7 @@ def training_case(device: torch.device, quick: bool) -> Case:
     schedule = Schedule.linear()
     data = np.random.default_rng(0).normal(size=(N_TRAIN, N_ARMS)).astype(np.float32)
     conv = build_denoiser("residual-conv", N_ARMS)
-    mlp = build_denoiser("residual-mlp", N_ARMS, width=512)
+    mlp = build_denoiser("residual-mlp", N_ARMS)
     block = 10 if quick else TrainingConfig().block
     config = TrainingConfig(steps=10**6, batch_size=BATCH, block=block)
 

@@ -22,7 +22,7 @@ def demo(
     folder: Annotated[Path, typer.Option("--out", help="Folder for the pictures.")] = Path("out"),
     tasks: Annotated[int, typer.Option(help="Test tasks.")] = 100,
     horizon: Annotated[int, typer.Option(help="Rounds in each task.")] = 1000,
-    train_steps: Annotated[int, typer.Option(help="Gradient steps of the training.")] = 5000,
+    train_steps: Annotated[int, typer.Option(help="Gradient steps of the training.")] = 7000,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     json_file: JsonFile = None,
 ) -> None:

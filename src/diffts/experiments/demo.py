@@ -23,19 +23,18 @@ def demo_race(
     *,
     tasks: int = 100,
     horizon: int = 1000,
-    train_steps: int = 5000,
+    train_steps: int = 7000,
     seed: int = 0,
     on_training: Callable[[TrainingState], None] | None = None,
 ) -> tuple[Race, dict[str, Any]]:
-    """The race and the settings of its runs: a small network, a chain of 20 steps."""
+    """The race and the settings of its runs: the paper's sampler with a chain of 33 steps."""
     problem = PopularNiche()
     sets = prepare(problem, DEMO_POLICIES, horizon, tasks, seed)
     recipe = Recipe(
-        options={"width": 256},
         training=TrainingConfig(steps=train_steps, learning_rate=1e-3, decay="cosine"),
     )
     race = Race(problem, sets, recipe=recipe, seed=seed, on_training=on_training)
-    return race, {"horizon": horizon, "steps": 20}
+    return race, {"horizon": horizon, "steps": 33}
 
 
 def write_pictures(race: Race, runs: Mapping[str, Simulation], folder: Path) -> None:
