@@ -76,8 +76,12 @@ def compare(
     train_steps: Annotated[int, typer.Option(help="Gradient steps of the training.")] = 15_000,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     logs: Annotated[
-        Path | None, typer.Option(help="Folder of iPinYou logs, for the bidding problem.")
+        Path | None,
+        typer.Option(help="iPinYou logs: for bidding, test on real slots, not on simulated ones."),
     ] = None,
+    min_prices: Annotated[
+        int, typer.Option(help="With --logs: leave out slots with fewer prices.")
+    ] = 1000,
     json_file: JsonFile = None,
     figure: Annotated[Path | None, typer.Option(help="Write the regret picture here.")] = None,
 ) -> None:
@@ -91,7 +95,7 @@ def compare(
     check_writable("--json", json_file)
     check_writable("--figure", figure)
     names = [name.strip() for name in policies.split(",") if name.strip()]
-    chosen = _problem(problem, logs)
+    chosen = _problem(problem)
     as_sampler(sampler)
     if steps is not None:
         Schedule.linear().strided(steps)
@@ -99,6 +103,9 @@ def compare(
         raise InvalidInputError(f"noise_std: must be above 0, got {noise_std}")
     horizon = chosen.horizon if horizon is None else horizon
     sets = prepare(chosen, names, horizon, tasks, seed)
+    if logs is not None:
+        sets, source = _real_slots(sets, problem, logs, min_prices, tasks)
+        out.print(f"Priors from simulated ad slots, tested on {source}.", highlight=False)
     given = None if prior is None else DiffusionPrior.load(prior)
     started = time.perf_counter()
     race = Race(chosen, sets, given, _recipe(Recipe(), train_steps), seed)
@@ -130,7 +137,7 @@ def train(
     from diffts.experiments.compare import Recipe, train_prior
     from diffts.learning import TrainingConfig
 
-    chosen = _problem(problem, None)
+    chosen = _problem(problem)
     recipe = _recipe(Recipe(network=network), train_steps)
     if paper:
         recipe = dataclasses.replace(recipe, training=TrainingConfig(steps=train_steps))
@@ -189,15 +196,24 @@ def _mean_sd(values: Any) -> tuple[float, float]:
     return float(values.mean()), float(values.std())
 
 
-def _problem(name: str, logs: Path | None) -> Any:
-    from diffts.problems import Bidding, get_problem
+def _problem(name: str) -> Any:
+    from diffts.problems import get_problem
 
-    problem = get_problem(name)
-    if logs is None:
-        return problem
-    if name != "bidding":
-        raise InvalidInputError(f"logs: only for the bidding problem, not {name}")
-    return Bidding.from_logs(logs)
+    return get_problem(name)
+
+
+def _real_slots(
+    sets: Any, problem: str, logs: Path, min_prices: int, tasks: int | None
+) -> tuple[Any, str]:
+    """The same sets with real ad slots to be tested on: a test of transfer."""
+    from diffts.problems import Bidding
+
+    if problem != "bidding":
+        raise InvalidInputError(f"logs: only for the bidding problem, not {problem}")
+    real = Bidding.from_logs(logs, min_prices)
+    assert real.win_rates is not None
+    slots = len(real.win_rates) if tasks is None else tasks
+    return sets._replace(test=real.sample(slots, seed=0)), real.source
 
 
 def _recipe(recipe: Any, train_steps: int) -> Any:
