@@ -55,7 +55,7 @@ class BestArm(Actions):
 
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
         """The arm of the largest value, the first among equals."""
-        # On a CPU an argmax of floats takes three times as long as these two steps.
+        # On a CPU an argmax of floats takes longer than these two steps.
         is_largest = values == jnp.max(values)
         return jnp.arange(self.n_arms) == jnp.argmax(is_largest)
 

@@ -23,7 +23,7 @@ def convolve(
 
     JAX's own, except that its derivatives are written as channels-last convolutions, too. On a
     CPU, XLA has fast code for that layout alone, and turns others into it only outside of
-    loops: inside a ``scan``, where training is, the gradient of JAX's own takes 14 to 50 times
+    loops: inside a ``scan``, where training is, the gradient of JAX's own takes many times
     as long (https://github.com/jax-ml/jax/issues/12868).
     """
     y: Array = _convolve_p.bind(x, weight)

@@ -69,7 +69,7 @@ class ResidualConv(Network):
         return self.outward(h.reshape(-1))
 
     def evaluate(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
-        """The same as a call, 2.5 times faster on a CPU for a batch (see ``_Spread``)."""
+        """The same as a call, faster on a CPU for a batch (see ``_Spread``)."""
         spread = _Spread(x)
         embedding = sinusoidal_embedding(step, self.embedding_size)
         for layer in self.embed:
@@ -114,7 +114,7 @@ class GatedBlock(eqx.Module):
         """The dilated convolution as one matrix product over the three shifted copies of ``h``.
 
         Six channels are too few for a convolution to be fast, and on a CPU the gradient of XLA's
-        own inside a ``scan``, where training is, takes about six times as long.
+        own inside a ``scan``, where training is, takes several times as long.
         """
         channels, length = h.shape
         (dilation,) = self.convolution.dilation
@@ -147,7 +147,7 @@ class _Spread:
 
     Six channels are too few for a convolution to be fast. With the batch axis last,
     ``(C, N, batch)``, a convolution is one product of a small matrix and one with a column for
-    each position of each row: 2 to 4 times faster on a CPU than XLA's convolutions over
+    each position of each row: faster on a CPU than XLA's convolutions over
     ``(batch, C, N)``. ``vmap`` keeps an axis last through products, slices, padding, and sums
     of arrays that all have it; anything else would move it to the front, and copy.
     """

@@ -30,7 +30,7 @@ def padded_size(rows: int) -> int:
     """The compiled batch size for ``rows``: four sizes an octave, so at most a quarter wasted.
 
     Never a power of two from 8 on: with such a stride between the rows of a matrix, a CPU keeps
-    throwing them out of its cache (a draw then costs up to twice as much).
+    throwing them out of its cache.
 
     >>> [padded_size(rows) for rows in (1, 3, 7, 8, 9, 100, 1000)]
     [1, 3, 7, 9, 10, 112, 1025]
