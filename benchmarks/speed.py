@@ -47,7 +47,8 @@ from diffts.diffusion.networks.network import NetworkDenoiser
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
 from diffts.evidence import Evidence
-from diffts.learning.clean import TrainingConfig, train_clean
+from diffts.learning.clean import train_clean
+from diffts.learning.training import TrainingConfig
 
 # Any: some versions of JAX have no types here.
 _wait: Any = jax.block_until_ready

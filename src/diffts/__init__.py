@@ -18,10 +18,21 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
 from diffts.errors import ArtifactError, DifftsError, InvalidInputError
 from diffts.evidence import Evidence
-from diffts.learning import TrainingConfig, calibrate, learn_prior, train_clean
+from diffts.learning import (
+    PROCEDURES,
+    Procedure,
+    TrainingConfig,
+    calibrate,
+    calibrate_imperfect,
+    choose_sure,
+    learn_prior,
+    learn_prior_imperfect,
+    train_clean,
+)
 
 __all__ = [
     "NETWORKS",
+    "PROCEDURES",
     "SAMPLERS",
     "Agent",
     "ArtifactError",
@@ -35,12 +46,16 @@ __all__ = [
     "MomentSampler",
     "PaperSampler",
     "PosteriorSampler",
+    "Procedure",
     "Schedule",
     "ThompsonSampling",
     "TrainingConfig",
     "__version__",
     "build_denoiser",
     "calibrate",
+    "calibrate_imperfect",
+    "choose_sure",
     "learn_prior",
+    "learn_prior_imperfect",
     "train_clean",
 ]

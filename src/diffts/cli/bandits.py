@@ -10,8 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from diffts.cli.common import JsonFile, check_writable, out, progress, write_json
+from diffts.cli.common import (
+    JsonFile,
+    check_writable,
+    out,
+    phase_progress,
+    progress,
+    write_json,
+)
 from diffts.errors import InvalidInputError
+
+Data = Annotated[
+    str, typer.Option(help="What priors are learned from: 'clean' means or 'imperfect' data.")
+]
+Missing = Annotated[float, typer.Option(help="Imperfect data: probability of a missing entry.")]
+Noise = Annotated[float, typer.Option(help="Imperfect data: noise level of the others.")]
+ProcedureName = Annotated[
+    str,
+    typer.Option(help="Imperfect data: default, paper, paper-without-em, ipinyou or images."),
+]
+Sure = Annotated[
+    str | None,
+    typer.Option(help="Imperfect data: λ of the SURE term, or 'auto' for a held-out choice."),
+]
 
 if TYPE_CHECKING:
     from diffts.bandits.simulate import Simulation
@@ -84,8 +105,17 @@ def compare(
     ] = 1000,
     json_file: JsonFile = None,
     figure: Annotated[Path | None, typer.Option(help="Write the regret picture here.")] = None,
+    data: Data = "clean",
+    missing: Missing = 0.5,
+    noise: Noise = 0.1,
+    procedure: ProcedureName = "default",
+    sure: Sure = None,
 ) -> None:
-    """Race policies on a problem and print their regret."""
+    """Race policies on a problem and print their regret.
+
+    With --data imperfect all priors, the baselines' too, are learned from tasks of which entries
+    are missing and the others noisy.
+    """
     from diffts.diffusion.posterior import as_sampler
     from diffts.diffusion.prior import DiffusionPrior
     from diffts.diffusion.schedule import Schedule
@@ -107,9 +137,13 @@ def compare(
         sets, source = _real_slots(sets, problem, logs, min_prices, tasks)
         out.print(f"Priors from simulated ad slots, tested on {source}.", highlight=False)
     given = None if prior is None else DiffusionPrior.load(prior)
+    recipe = _recipe(Recipe(), train_steps)
+    known = _imperfect(data, sets, missing, noise, seed)
+    if known is not None:
+        recipe = _imperfect_recipe(recipe, procedure, train_steps, sure)
     started = time.perf_counter()
-    race = Race(chosen, sets, given, _recipe(Recipe(), train_steps), seed)
-    if any(name.startswith("diffts") for name in names):
+    race = Race(chosen, sets, given, recipe, seed, imperfect=known)
+    if given is None and any(name.startswith("diffts") for name in names):
         _learn(race, train_steps)
     settings = {"horizon": horizon, "noise_std": noise_std, "sampler": sampler, "steps": steps}
     runs = _race(race, names, settings)
@@ -130,21 +164,40 @@ def train(
         Path | None, typer.Option(help="Folder to resume a killed training from.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of data and training.")] = 0,
+    data: Data = "clean",
+    missing: Missing = 0.5,
+    noise: Noise = 0.1,
+    procedure: ProcedureName = "default",
+    sure: Sure = None,
 ) -> None:
     """Learn and calibrate a problem's diffusion prior, and save it."""
     import dataclasses
 
-    from diffts.experiments.compare import Recipe, train_prior
+    from diffts.experiments.compare import Recipe, train_prior, train_prior_imperfect
     from diffts.learning import TrainingConfig
 
     chosen = _problem(problem)
     recipe = _recipe(Recipe(network=network), train_steps)
+    sets = chosen.split(test=0, seed=seed)
+    known = _imperfect(data, sets, missing, noise, seed)
+    if known is not None:
+        if paper:
+            raise InvalidInputError("--paper-recipe: for clean data; here --procedure paper")
+        recipe = _imperfect_recipe(recipe, procedure, train_steps, sure)
+        with phase_progress("learning the prior") as show:
+            learned = train_prior_imperfect(
+                chosen, known, recipe, seed=seed, checkpoint=checkpoint, on_progress=show
+            )
+        learned.save(folder)
+        _account(learned)
+        out.print(f"Saved a prior over {learned.n_arms} arms in {folder}", highlight=False)
+        return
     if paper:
         recipe = dataclasses.replace(recipe, training=TrainingConfig(steps=train_steps))
     with progress("learning the prior", train_steps) as advance:
         learned = train_prior(
             chosen,
-            chosen.split(test=0, seed=seed),
+            sets,
             recipe,
             seed=seed,
             checkpoint=checkpoint,
@@ -223,7 +276,66 @@ def _recipe(recipe: Any, train_steps: int) -> Any:
     return dataclasses.replace(recipe, training=training)
 
 
+def _imperfect(data: str, sets: Any, missing: float, noise: float, seed: int) -> Any:
+    """What is known of the tasks; None for everything."""
+    from diffts.problems import Corruption, corrupt
+    from diffts.validation import one_of
+
+    corruption = Corruption(missing, noise)
+    if one_of("data", data, ("clean", "imperfect")) == "clean":
+        return None
+    return corrupt(sets, corruption, seed)
+
+
+def _imperfect_recipe(recipe: Any, procedure: str, train_steps: int, sure: str | None) -> Any:
+    """A procedure by its name; its phases shrink or grow in the ratio of the warm-ups."""
+    import dataclasses
+
+    from diffts.learning.procedure import as_procedure
+
+    named = as_procedure(procedure)
+    if train_steps < 1:
+        raise InvalidInputError(f"train_steps: must be at least 1, got {train_steps}")
+    ratio = train_steps / 15_000
+    scaled = {
+        name: max(1, round(ratio * getattr(named, name)))
+        for name in ("warmup_steps", "inner_steps", "final_steps", "score_every")
+        if getattr(named, name)
+    }
+    weight: float | str | None = sure
+    if sure is not None and sure != "auto":
+        try:
+            weight = float(sure)
+        except ValueError:
+            raise InvalidInputError(f"sure: expected a number or 'auto', got {sure!r}") from None
+    return dataclasses.replace(recipe, procedure=dataclasses.replace(named, **scaled), sure=weight)
+
+
+def _account(prior: Any) -> None:
+    """What learning from imperfect data came to, and what not to trust."""
+    told = prior.metadata["learning"]
+    out.print(
+        f"Held-out CRPS {told['held_out_crps']:.4g}, error of the mean {told['held_out_rmse']:.4g} "
+        f"(weights of step {told['kept_step']}).",
+        highlight=False,
+    )
+    for what, arms in (
+        ("never observed", told["arms_never_observed"]),
+        ("observed too seldom to calibrate (mean error of the others used)",
+         told["arms_seldom_calibrated"]),
+    ):  # fmt: skip
+        if arms:
+            named = ", ".join(map(str, arms[:10])) + (" …" if len(arms) > 10 else "")
+            out.print(f"{len(arms)} arms {what}: {named}", highlight=False)
+
+
 def _learn(race: Race, train_steps: int) -> None:
+    if race.imperfect is not None:
+        with phase_progress("learning the prior") as show:
+            race.on_progress = show
+            learned = race.prior
+        _account(learned)
+        return
     with progress("learning the prior", train_steps) as advance:
         race.on_training = lambda state: advance(int(state.step), f"loss {float(state.loss):.4f}")
         _ = race.prior
@@ -281,6 +393,6 @@ def _sentence(runs: dict[str, Simulation], ranked: list[str]) -> str:
 COMMANDS: dict[Callable[..., Any], str] = {
     demo: "diffts demo --out out",
     compare: "diffts compare popular-niche --policies diffts,gts-full --horizon 500",
-    train: "diffts train popular-niche --out priors/popular-niche",
+    train: "diffts train popular-niche --out priors/popular-niche --data imperfect",
     inspect: "diffts inspect priors/popular-niche",
 }

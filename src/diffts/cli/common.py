@@ -53,6 +53,31 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int, str], None
         yield lambda done, note: bar.update(task, completed=done, note=note)
 
 
+@contextmanager
+def phase_progress(what: str) -> Iterator[Callable[[Any], None]]:
+    """A bar for each phase of learning, with the time left in it; takes ``Progress`` values."""
+    columns: list[Any] = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    ]
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        tasks: dict[int, Any] = {}
+
+        def show(now: Any) -> None:
+            if now.number in tasks and now.done < bar.tasks[tasks[now.number]].completed:
+                tasks.clear()  # the same phases again, with another λ
+            if now.number not in tasks:
+                label = f"{what}: {now.phase} ({now.number}/{now.phases})"
+                tasks[now.number] = bar.add_task(label, total=now.steps, note="")
+            note = f"loss {now.loss:.4f}, held-out CRPS {now.score:.4f}"
+            bar.update(tasks[now.number], completed=now.done, note=note)
+
+        yield show
+
+
 def check_writable(option: str, path: Path | None) -> None:
     """Say that a result cannot be written before the work, not after it."""
     if path is None:

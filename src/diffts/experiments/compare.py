@@ -13,9 +13,23 @@ from diffts.bandits.simulate import Simulation, simulate
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
-from diffts.learning import TrainingConfig, TrainingState, learn_prior
-from diffts.learning.gaussian import fit_gaussian, fit_mixture
-from diffts.problems import Problem, TaskSets
+from diffts.learning import (
+    Procedure,
+    Progress,
+    TrainingConfig,
+    TrainingState,
+    choose_sure,
+    learn_prior,
+    learn_prior_imperfect,
+)
+from diffts.learning.gaussian import (
+    fit_diagonal_imperfect,
+    fit_gaussian,
+    fit_gaussian_imperfect,
+    fit_mixture,
+)
+from diffts.learning.mixture_em import fit_mixture_imperfect
+from diffts.problems import ImperfectSets, Problem, TaskSets
 from diffts.validation import whole_number
 
 MAIN_POLICIES = ("diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10", "gmmts-25")
@@ -29,7 +43,10 @@ class Recipe:
         network: name of the network.
         options: its sizes.
         predicts: what it predicts.
-        training: steps, learning rate and so on.
+        training: steps, learning rate and so on, from clean data.
+        procedure: the same from imperfect data.
+        sure: λ there: a number, 'auto' to choose it by the held-out score, None for the
+            procedure's own.
     """
 
     network: str | None = None
@@ -38,6 +55,25 @@ class Recipe:
     training: TrainingConfig = dataclasses.field(
         default_factory=lambda: TrainingConfig(decay="cosine", ema_decay=0.995)
     )
+    procedure: Procedure = dataclasses.field(default_factory=Procedure)
+    sure: float | str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sure, str) and self.sure != "auto":
+            raise InvalidInputError(f"sure: expected a number or 'auto', got {self.sure!r}")
+
+    def network_for(self, problem: Problem) -> dict[str, Any]:
+        """Network, options and prediction: this recipe's, else the problem's own advice."""
+        advice = problem.suggested_network
+        network = self.network or (advice.name if advice else "residual-mlp")
+        suits = advice is not None and network == advice.name
+        options = dict(advice.options) if suits and advice else {}
+        predicts = self.predicts or (advice.predicts if suits and advice else "clean")
+        return {
+            "network": network,
+            "options": {**options, **(self.options or {})},
+            "predicts": predicts,
+        }
 
 
 def train_prior(
@@ -51,21 +87,44 @@ def train_prior(
 ) -> DiffusionPrior:
     """Learn and calibrate the diffusion prior of a problem from its clean tasks."""
     recipe = Recipe() if recipe is None else recipe
-    advice = problem.suggested_network
-    network = recipe.network or (advice.name if advice else "residual-mlp")
-    suits = advice is not None and network == advice.name
-    options = dict(advice.options) if suits and advice else {}
-    predicts = recipe.predicts or (advice.predicts if suits and advice else "clean")
     return learn_prior(
         tasks.train,
         tasks.calibration,
-        network=network,
-        options={**options, **(recipe.options or {})},
-        predicts=predicts,  # type: ignore[arg-type]
         config=recipe.training,
         seed=seed,
         checkpoint=checkpoint,
         on_block=on_block,
+        **recipe.network_for(problem),
+    )
+
+
+def train_prior_imperfect(
+    problem: Problem,
+    tasks: ImperfectSets,
+    recipe: Recipe | None = None,
+    *,
+    seed: int = 0,
+    checkpoint: Any = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> DiffusionPrior:
+    """The same from incomplete and noisy tasks; λ by the held-out score where it is 'auto'."""
+    recipe = Recipe() if recipe is None else recipe
+    how: dict[str, Any] = {"seed": seed, **recipe.network_for(problem)}
+    if recipe.sure == "auto":
+        if checkpoint is not None:
+            raise InvalidInputError("checkpoint: not with a choice of λ; give a number for it")
+        prior, _ = choose_sure(
+            *tasks,
+            procedure=recipe.procedure,
+            on_progress=None if on_progress is None else lambda _, progress: on_progress(progress),
+            **how,
+        )
+        return prior
+    procedure = recipe.procedure
+    if recipe.sure is not None and not isinstance(recipe.sure, str):
+        procedure = dataclasses.replace(procedure, sure=recipe.sure)
+    return learn_prior_imperfect(
+        *tasks, procedure=procedure, checkpoint=checkpoint, on_progress=on_progress, **how
     )
 
 
@@ -79,7 +138,9 @@ class Race:
         given_prior: a diffusion prior learned before; None to learn one here.
         recipe: how to learn it.
         seed: seed of training and of the simulations.
-        on_training: called with each training state.
+        on_training: called with each training state (clean data).
+        imperfect: what is known of training and calibration tasks; None if all of it, exactly.
+        on_progress: called with the progress of learning (imperfect data).
     """
 
     problem: Problem
@@ -88,10 +149,20 @@ class Race:
     recipe: Recipe | None = None
     seed: int = 0
     on_training: Callable[[TrainingState], None] | None = None
+    imperfect: ImperfectSets | None = None
+    on_progress: Callable[[Progress], None] | None = None
 
     @cached_property
     def prior(self) -> DiffusionPrior:
         """The diffusion prior."""
+        if self.given_prior is None and self.imperfect is not None:
+            return train_prior_imperfect(
+                self.problem,
+                self.imperfect,
+                self.recipe,
+                seed=self.seed,
+                on_progress=self.on_progress,
+            )
         if self.given_prior is None:
             return train_prior(
                 self.problem, self.tasks, self.recipe, seed=self.seed, on_block=self.on_training
@@ -106,10 +177,21 @@ class Race:
     @cached_property
     def gaussian(self) -> Gaussian:
         """The Gaussian fitted to the training tasks."""
+        if self.imperfect is not None:
+            return fit_gaussian_imperfect(self.imperfect.train)
         return fit_gaussian(self.tasks.train)
+
+    @cached_property
+    def diagonal(self) -> Gaussian:
+        """The Gaussian of independent arms fitted to the training tasks."""
+        if self.imperfect is not None:
+            return fit_diagonal_imperfect(self.imperfect.train)
+        return self.gaussian
 
     def mixture(self, components: int) -> GaussianMixture:
         """The mixture fitted to the training tasks."""
+        if self.imperfect is not None:
+            return fit_mixture_imperfect(self.imperfect.train, components, seed=self.seed)
         return fit_mixture(self.tasks.train, components, seed=self.seed)
 
     def run(
@@ -130,6 +212,7 @@ class Race:
             noise_std=self.problem.noise_std if noise_std is None else noise_std,
             prior=lambda: self.prior,
             gaussian=lambda: self.gaussian,
+            diagonal=lambda: self.diagonal,
             mixture=self.mixture,
             sampler=sampler,
             steps=steps,

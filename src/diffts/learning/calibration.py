@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from diffts.diffusion.denoiser import Denoiser
 from diffts.diffusion.schedule import NoiseLevel, Schedule
 from diffts.errors import InvalidInputError
+from diffts.evidence import Evidence
 from diffts.seeding import KeyArray, Seed, as_key
 from diffts.validation import finite_array, whole_number
 
@@ -75,3 +78,118 @@ def _calibrate(
         return jnp.sqrt(jnp.mean(errors, axis=0))
 
     return jax.lax.map(at_level, levels)
+
+
+class ImperfectCalibration(NamedTuple):
+    """Calibrated errors from imperfect data, and how far to trust them.
+
+    Attributes:
+        tau: ``τ_1 … τ_L``, standardised, ``(L, K)``.
+        observations: how many tasks observed each arm, ``(K,)``.
+        seldom: arms with too few of them, which got the mean error of all others.
+    """
+
+    tau: Float[Array, "L K"]
+    observations: NDArray[np.int64]
+    seldom: NDArray[np.int64]
+
+
+def calibrate_imperfect(
+    denoiser: Denoiser,
+    evidence: Evidence,
+    draws: ArrayLike,
+    *,
+    schedule: Schedule | None = None,
+    anchor: float = 1.0,
+    floor: float = 1e-3,
+    least: int = 10,
+    seed: Seed = 0,
+) -> ImperfectCalibration:
+    """τ from incomplete and noisy tasks (Algorithm 'Variance Calibration from Imperfect Data').
+
+    Diffuse each task's posterior draws ``x̃_0`` to ``x̃_ℓ``; then, arm by arm, over the tasks in
+    which that arm was observed, ``mean((y - h(x̃_ℓ, ℓ))²) - mean(σ²)``. (The paper divides by
+    the number of all tasks and compares with ``x_0``; both are slips.)
+
+    If the draws are exact posterior draws, ``mean((x̃_0 - h(x̃_ℓ, ℓ))²)`` over all tasks has the
+    same expectation and a smaller variance; ``anchor`` is the weight of the first of the two.
+
+    Args:
+        denoiser: the denoiser.
+        evidence: standardised calibration tasks, ``(N, K)``.
+        draws: standardised posterior draws of them, ``(D, N, K)`` or ``(N, K)``.
+        schedule: the noise schedule; the paper's by default.
+        anchor: weight of the observations (1: the paper's) against the draws.
+        floor: smallest τ, standardised.
+        least: an arm observed in fewer tasks than this gets the others' mean error instead.
+        seed: seed of the diffused latents.
+    """
+    schedule = Schedule.linear() if schedule is None else schedule
+    x_0 = finite_array("draws", draws)
+    x_0 = x_0[None] if x_0.ndim == 2 else x_0
+    if x_0.shape[1:] != evidence.mean.shape or evidence.n_arms != denoiser.n_arms:
+        raise InvalidInputError(
+            f"draws: expected shape (draws, *{evidence.mean.shape}), got {x_0.shape}"
+        )
+    levels = jax.tree.map(jnp.asarray, schedule.level(np.arange(1, schedule.n_steps + 1)))
+    fit, drawn = _imperfect_errors(
+        denoiser, jnp.asarray(x_0, jnp.float32), evidence, levels, as_key(seed)
+    )
+    mask = np.asarray(evidence.mask)
+    observations = mask.sum(0)
+    noise = np.where(mask, np.asarray(evidence.std, np.float64) ** 2, 0.0).sum(0)
+    count = np.maximum(observations, 1)
+    variance = anchor * np.maximum((np.asarray(fit, np.float64) - noise) / count, 0.0)
+    variance += (1 - anchor) * np.asarray(drawn, np.float64)
+    rare = observations < least
+    if rare.all():
+        raise InvalidInputError(
+            f"calibration: no arm was observed in {least} or more tasks; give more tasks"
+        )
+    variance[:, rare] = variance[:, ~rare].mean(1, keepdims=True)
+    tau = jnp.asarray(np.sqrt(np.maximum(variance, floor**2)), jnp.float32)
+    return ImperfectCalibration(tau, observations, np.flatnonzero(rare))
+
+
+@eqx.filter_jit
+def _imperfect_errors(
+    denoiser: Denoiser,
+    draws: Float[Array, "D N K"],
+    evidence: Evidence,
+    levels: NoiseLevel,
+    key: KeyArray,
+) -> tuple[Float[Array, "L K"], Float[Array, "L K"]]:
+    """Sums over tasks of ``m (y - h)²``, and means of ``(x̃_0 - h)²``."""
+    _, n_tasks, n_arms = draws.shape
+    rows = min(256, n_tasks)
+    chunks = -(-n_tasks // rows)
+    padding = chunks * rows - n_tasks
+    mask = evidence.mask.astype(jnp.float32)
+
+    def cut(leaf: Array) -> Array:
+        return jnp.pad(leaf, ((0, padding), (0, 0))).reshape(chunks, rows, n_arms)
+
+    pieces = (
+        cut(evidence.mean),
+        cut(mask),
+        jnp.moveaxis(jax.vmap(cut)(draws), 0, 1),
+        (jnp.arange(chunks * rows) < n_tasks).reshape(chunks, rows, 1),
+        jnp.arange(chunks),
+    )
+
+    def at_level(level: NoiseLevel) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        def of_chunk(sums: Any, piece: Any) -> tuple[Any, None]:
+            y, m, x_0, real, index = piece
+            chunk_key = jax.random.fold_in(jax.random.fold_in(key, level.step), index)
+            x = level.signal * x_0 + level.noise * jax.random.normal(chunk_key, x_0.shape)
+            estimate = jax.vmap(jax.vmap(lambda latent: denoiser(latent, level)))(x)
+            fit = jnp.sum(m * jnp.mean((y - estimate) ** 2, 0), 0)
+            drawn = jnp.sum(jnp.where(real, jnp.mean((x_0 - estimate) ** 2, 0), 0.0), 0)
+            return (sums[0] + fit, sums[1] + drawn), None
+
+        zeros = (jnp.zeros(n_arms), jnp.zeros(n_arms))
+        (fit, drawn), _ = jax.lax.scan(of_chunk, zeros, pieces)
+        return fit, drawn / n_tasks
+
+    fit, drawn = jax.lax.map(at_level, levels)
+    return fit, drawn

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.diffusion.networks import NetworkDenoiser, Prediction, build_denoiser
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
-from diffts.errors import ArtifactError, InvalidInputError
+from diffts.errors import InvalidInputError
 from diffts.learning.calibration import calibrate
-from diffts.learning.clean import TrainingConfig, TrainingState, initial_state, train_clean
+from diffts.learning.checkpoint import Checkpoint, fingerprint
+from diffts.learning.clean import train_clean
+from diffts.learning.training import TrainingConfig, TrainingState, initial_state
 from diffts.seeding import as_generator
-from diffts.storage import CONFIG, load_folder, named_arrays, save_folder, with_arrays
 from diffts.validation import finite_array, whole_number
-
-_KIND, _VERSION = "diffts.training", 1
 
 
 def learn_prior(
@@ -66,9 +62,7 @@ def learn_prior(
     scale = float(train.std()) if standardise else 1.0
     if scale == 0.0:
         raise InvalidInputError("tasks: all values are equal; there is nothing to learn")
-    sizes = dict(options or {})
-    if "background" in sizes:  # pixels that are no arms, given in the user's units like the tasks
-        sizes["background"] = [(value - shift) / scale for value in sizes["background"]]
+    sizes = standardised_options(options, shift, scale)
     denoiser = build_denoiser(network, train.shape[1], predicts=predicts, seed=seed, **sizes)
     standard = (train - shift) / scale
     state = _train(
@@ -84,6 +78,16 @@ def learn_prior(
     return DiffusionPrior(
         trained, tau, schedule=schedule, shift=shift, scale=scale, metadata=metadata
     )
+
+
+def standardised_options(
+    options: Mapping[str, Any] | None, shift: float, scale: float
+) -> dict[str, Any]:
+    """A network's options; pixels that are no arms come in the user's units, like the tasks."""
+    sizes = dict(options or {})
+    if "background" in sizes:
+        sizes["background"] = [(value - shift) / scale for value in sizes["background"]]
+    return sizes
 
 
 def _split(
@@ -115,33 +119,17 @@ def _train(
     on_block: Callable[[TrainingState], None] | None,
 ) -> TrainingState:
     """Run the training generator, with checkpoints around it."""
-    start = initial_state(denoiser, config)
-    fingerprint = _fingerprint(denoiser, data, config, schedule, seed)
-    if checkpoint is not None and (Path(checkpoint) / CONFIG).exists():
-        start = _load_state(checkpoint, start, fingerprint)
-    state, saved = start, int(start.step)
+    saved = Checkpoint(checkpoint, _fingerprint(denoiser, data, config, schedule, seed))
+    state = start = saved.load(initial_state(denoiser, config))
+    last = int(start.step)
     for state in train_clean(denoiser, data, config, schedule=schedule, seed=seed, state=start):
         if on_block is not None:
             on_block(state)
         done = int(state.step)
-        if checkpoint is not None and (done - saved >= checkpoint_every or done == config.steps):
-            save_folder(
-                checkpoint, _KIND, _VERSION, {"fingerprint": fingerprint}, named_arrays(state)
-            )
-            saved = done
+        if done - last >= checkpoint_every or done == config.steps:
+            saved.save(state)
+            last = done
     return state
-
-
-def _load_state(
-    checkpoint: str | os.PathLike[str], state: TrainingState, fingerprint: str
-) -> TrainingState:
-    content, arrays = load_folder(checkpoint, _KIND, _VERSION)
-    if content.get("fingerprint") != fingerprint:
-        raise ArtifactError(
-            f"{checkpoint}: a training of other data, settings or seed; "
-            "remove the folder or choose another"
-        )
-    return with_arrays(state, arrays, str(checkpoint))
 
 
 def _fingerprint(
@@ -151,13 +139,10 @@ def _fingerprint(
     schedule: Schedule,
     seed: int,
 ) -> str:
-    """What must agree for a checkpoint to be a part of this very training."""
     settings = {
         "denoiser": denoiser.recipe(),
         "config": dataclasses.asdict(config),
         "alpha_bar": schedule.alpha_bar,
         "seed": seed,
     }
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    digest.update(np.ascontiguousarray(data).tobytes())
-    return digest.hexdigest()
+    return fingerprint(settings, data)

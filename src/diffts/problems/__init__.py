@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from diffts.problems.bidding import Bidding, WinLoseRewards
 from diffts.problems.groups import Groups
+from diffts.problems.imperfect import Corruption, ImperfectSets, corrupt
 from diffts.problems.labeled_arms import LabeledArms
 from diffts.problems.maze import Maze
 from diffts.problems.popular_niche import PopularNiche
@@ -43,8 +44,10 @@ def get_problem(name: str) -> Problem:
 __all__ = [
     "PROBLEMS",
     "Bidding",
+    "Corruption",
     "GaussianRewards",
     "Groups",
+    "ImperfectSets",
     "LabeledArms",
     "Maze",
     "PopularNiche",
@@ -53,5 +56,6 @@ __all__ = [
     "SuggestedNetwork",
     "TaskSets",
     "WinLoseRewards",
+    "corrupt",
     "get_problem",
 ]

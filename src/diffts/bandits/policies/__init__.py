@@ -34,6 +34,7 @@ class Ingredients:
         gaussian: gives the Gaussian fitted to the same data.
         mixture: gives the mixture of n components fitted to the same data.
         sampler, steps, variance: how DiffTS draws.
+        diagonal: gives the Gaussian of independent arms, where that is a fit of its own.
     """
 
     actions: Actions
@@ -44,6 +45,7 @@ class Ingredients:
     sampler: str = "paper"
     steps: int | None = None
     variance: str = "calibrated"
+    diagonal: Callable[[], Gaussian] | None = None
 
     def diffts(self) -> Policy:
         """DiffTS with these settings."""
@@ -67,7 +69,7 @@ POLICIES: dict[str, Callable[[Ingredients], Policy]] = {
     "diffts-top-two": lambda given: TopTwo(given.diffts()),
     "ucb1": lambda given: UCB1(given.actions.n_arms, given.noise_std),
     "ucb1-standard": lambda given: UCB1(given.actions.n_arms, given.noise_std, "standard"),
-    "gts-diag": lambda given: DiagonalGTS(given.gaussian(), given.noise_std),
+    "gts-diag": lambda given: DiagonalGTS((given.diagonal or given.gaussian)(), given.noise_std),
     "gts-full": lambda given: given.exact(MixtureTS),
     "gts-top-two": lambda given: TopTwo(given.exact(MixtureTS)),
     "gaussian-greedy": lambda given: given.exact(GaussianGreedy),

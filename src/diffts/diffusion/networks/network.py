@@ -50,7 +50,23 @@ class NetworkDenoiser(Denoiser):
 
     def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """``x̂_0`` from the network's output ``f(x_ℓ, ℓ)``."""
-        output = self.network.evaluate(x, level.step)
+        return self._estimate(x, self.network.evaluate(x, level.step), level)
+
+    def trainable(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
+        """The same estimate, in the form that is fastest to differentiate."""
+        return self._estimate(x, self.network(x, level.step), level)
+
+    def error_weight(self, level: NoiseLevel) -> Float[Array, ""]:
+        """Squared error of the network's own output for a unit of squared error of ``x̂_0``."""
+        if self.predicts == "clean":
+            return jnp.ones_like(level.noise)
+        if self.predicts == "noise":
+            return (level.signal / level.noise) ** 2
+        return 1.0 / level.noise**2
+
+    def _estimate(
+        self, x: Float[Array, " K"], output: Float[Array, " K"], level: NoiseLevel
+    ) -> Float[Array, " K"]:
         if self.predicts == "clean":
             return output
         if self.predicts == "noise":

@@ -18,6 +18,7 @@ SAMPLERS: dict[str, PosteriorSampler] = {
     "paper-sampled-noise": PaperSampler(noise="sampled"),
     "moment": MomentSampler(),
     "moment-diagonal": MomentSampler(iterations=0),
+    "moment-learned": MomentSampler(iterations=0, residual=True),
 }
 
 

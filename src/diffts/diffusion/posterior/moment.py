@@ -36,9 +36,15 @@ class MomentSampler(PosteriorSampler):
     ``iterations=0`` ('moment-diagonal') is the cheapest. It over-counts correlated observations;
     with a learned denoiser, whose Jacobian is only roughly a covariance, it has the lower regret
     (docs/samplers.md).
+
+    ``residual=True`` ('moment-learned') is for learned denoisers. Of an exact one, ``C`` has the
+    diagonal ``τ²`` on average; a network that cannot pass every arm's own value through has a
+    smaller one. The missing variance ``δ = τ² (1 - tr C / Σ τ²)``, with the trace from one random
+    probe, is put back arm by arm: ``C + diag(δ)`` takes the place of ``C``.
     """
 
     iterations: int = eqx.field(static=True, default=4)
+    residual: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
         if self.iterations < 0:
@@ -58,9 +64,20 @@ class MomentSampler(PosteriorSampler):
         x0_hat, pullback = jax.vjp(lambda latent: denoiser(latent, source), x)
         covariance_scale = source.noise**2 / source.signal
 
-        def covariance_times(u: Vector) -> Vector:
+        def jacobian_part(u: Vector) -> Vector:
             """``Cᵀ u`` (C is symmetric for an exact denoiser)."""
             return covariance_scale * pullback(u)[0]
+
+        unexplained = jnp.zeros_like(tau2)
+        if self.residual:
+            key, probe_key = jax.random.split(key)
+            probe = jax.random.rademacher(probe_key, x.shape, x.dtype)
+            trace = jnp.vdot(probe, jacobian_part(probe))
+            share = jnp.clip(trace / jnp.maximum(jnp.sum(tau2), 1e-12), 0.0, 1.0)
+            unexplained = (1.0 - share) * tau2
+
+        def covariance_times(u: Vector) -> Vector:
+            return jacobian_part(u) + unexplained * u
 
         residual = jnp.where(evidence.mask, evidence.mean - x0_hat, 0.0)
         # Arms observed without noise, of a denoiser without error: nothing is left to learn.

@@ -1,0 +1,206 @@
+"""A factor Gaussian from incomplete, noisy data: ``x = μ + W z + e``, the start of our EM.
+
+``z ~ N(0, I_r)`` is shared by all arms, ``e^a ~ N(0, ψ^a)`` is each arm's own, so the covariance
+is ``WW' + diag(ψ)``. With known noise, ``y = x + ε`` is again a factor model whose own variances
+are ``ψ + σ²``: EM with missing entries has closed-form steps in r × r matrices. Of K(K+1)/2
+covariances only K(r+1) are fitted. The full covariance of half-missing data is far too noisy: its
+small eigenvalues scatter around those of the truth, and so do posterior draws made with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import NDArray
+
+from diffts.diffusion.exact import Gaussian
+from diffts.errors import InvalidInputError
+from diffts.evidence import Evidence
+from diffts.learning.gaussian import pairwise_moments
+
+#: Entries (tasks × r²) that are worked on together: bounds the memory.
+CHUNK_ENTRIES = {"cpu": 2**23, "gpu": 2**27}
+SMALLEST_OWN_VARIANCE = 1e-4
+
+
+class Factors(NamedTuple):
+    """Mean ``(K,)``, loadings ``(K, r)`` and own variances ``(K,)``."""
+
+    mean: Float[Array, " K"]
+    loadings: Float[Array, "K r"]
+    own: Float[Array, " K"]
+
+    def gaussian(self) -> Gaussian:
+        """The same Gaussian with its covariance written out."""
+        mean, loadings, own = (np.asarray(leaf, np.float64) for leaf in self)
+        return Gaussian(mean, loadings @ loadings.T + np.diag(own))
+
+
+def fit_factor_gaussian(
+    evidence: Evidence,
+    held_out: Evidence,
+    *,
+    ranks: tuple[int, ...] | None = None,
+    iterations: int = 10,
+    on_rank: Callable[[int, float], None] | None = None,
+) -> tuple[Gaussian, int]:
+    """The factor Gaussian whose rank explains ``held_out`` best, and that rank.
+
+    Args:
+        evidence: tasks to fit, ``(N, K)``.
+        held_out: other tasks, by whose likelihood the rank is chosen.
+        ranks: candidates in growing order; by default about 1.4 times apart, up to K/2. The
+            search ends when two in a row have not helped.
+        iterations: EM iterations for each rank, from the leading eigenvectors of the covariances
+            of pairs observed together.
+        on_rank: called with each rank and its held-out log likelihood an observation.
+    """
+    n_arms = evidence.n_arms
+    if ranks is None:
+        steps = np.unique(np.round(2 ** np.arange(0, 20, 0.5)).astype(int))
+        ranks = tuple(int(r) for r in steps if r <= max(1, min(n_arms, len(evidence.mean)) // 2))
+    mean, covariance = pairwise_moments(evidence)
+    shift = float(mean.mean())
+    scale = float(np.sqrt(max(np.diag(covariance).mean(), 1e-12)))
+    data, other = (_standard(sample, shift, scale) for sample in (evidence, held_out))
+    eigenvalues, basis = np.linalg.eigh(covariance / scale**2)
+    best: tuple[float, int, Factors] | None = None
+    worse = 0
+    for rank in ranks:
+        factors = _from_eigenvectors((mean - shift) / scale, covariance / scale**2,
+                                     eigenvalues, basis, rank)  # fmt: skip
+        for _ in range(iterations):
+            factors = _em_iteration(factors, *data)
+        score = float(_log_likelihood(factors, *other)) / max(1.0, float(other[1].sum()))
+        if not np.isfinite(score):
+            raise InvalidInputError("evidence: the factor model broke down; are units extreme?")
+        if on_rank is not None:
+            on_rank(rank, score - float(np.log(scale)))
+        if best is None or score > best[0]:
+            best, worse = (score, rank, factors), 0
+        else:
+            worse += 1
+            if worse == 2:
+                break
+    assert best is not None
+    _, rank, factors = best
+    fitted = Factors(shift + scale * factors.mean, scale * factors.loadings, scale**2 * factors.own)
+    return fitted.gaussian(), rank
+
+
+def _standard(evidence: Evidence, shift: float, scale: float) -> tuple[Array, Array, Array]:
+    mask = np.asarray(evidence.mask)
+    y = np.where(mask, (np.asarray(evidence.mean) - shift) / scale, 0.0)
+    return (
+        jnp.asarray(y, jnp.float32),
+        jnp.asarray(mask, jnp.float32),
+        (evidence.std / scale) ** 2,
+    )
+
+
+def _from_eigenvectors(
+    mean: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    eigenvalues: NDArray[np.float64],
+    basis: NDArray[np.float64],
+    rank: int,
+) -> Factors:
+    loadings = (basis * np.sqrt(np.maximum(eigenvalues, 1e-6)))[:, ::-1][:, :rank]
+    own = np.maximum(np.diag(covariance) - (loadings**2).sum(1), 1e-2)
+    return Factors(*(jnp.asarray(leaf, jnp.float32) for leaf in (mean, loadings, own)))
+
+
+def _posterior(factors: Factors, y: Array, mask: Array, variance: Array) -> tuple[Array, ...]:
+    """Of some tasks: E[z], Cov[z], log likelihood, and the precisions ``q`` of observed arms."""
+    mean, loadings, own = factors
+    rank = loadings.shape[1]
+    q = mask / (own + variance)
+    residual = mask * (y - mean)
+    products = (loadings[:, :, None] * loadings[:, None, :]).reshape(len(mean), -1)
+    precision = jnp.eye(rank) + (q @ products).reshape(-1, rank, rank)
+    b = (q * residual) @ loadings
+    factor = jnp.linalg.cholesky(precision)
+    identity = jnp.broadcast_to(jnp.eye(rank), precision.shape)
+    covariance = jax.scipy.linalg.cho_solve((factor, True), identity)
+    z = jnp.einsum("nrs,ns->nr", covariance, b)
+    log_likelihood = -0.5 * (
+        jnp.sum(q * residual**2)
+        - jnp.sum(b * z)
+        + 2 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)))
+        - jnp.sum(jnp.where(mask > 0, jnp.log(jnp.where(mask > 0, q, 1.0)), 0.0))
+        + jnp.sum(mask) * jnp.log(2 * jnp.pi)
+    )
+    return z, covariance, log_likelihood, q
+
+
+def _in_chunks(rank: int, *data: Array) -> tuple[Array, ...]:
+    """Tasks in chunks ``(chunks, rows, K)``; the rows added observe nothing."""
+    tasks = len(data[0])
+    entries = CHUNK_ENTRIES.get(jax.default_backend(), 2**23)
+    rows = max(1, min(tasks, entries // (rank + 1) ** 2))
+    chunks = -(-tasks // rows)
+    return tuple(
+        jnp.pad(leaf, ((0, chunks * rows - tasks), (0, 0))).reshape(chunks, rows, -1)
+        for leaf in data
+    )
+
+
+@eqx.filter_jit
+def _log_likelihood(factors: Factors, y: Array, mask: Array, variance: Array) -> Array:
+    chunks = _in_chunks(factors.loadings.shape[1], y, mask, variance)
+    with jax.default_matmul_precision("highest"):
+        return jnp.sum(jax.lax.map(lambda chunk: _posterior(factors, *chunk)[2], chunks))
+
+
+@eqx.filter_jit
+def _em_iteration(factors: Factors, y: Array, mask: Array, variance: Array) -> Factors:
+    """One EM iteration: regress each arm on the factors over the tasks that observed it.
+
+    The regression's weights ``q`` are the precisions at the current ``ψ``; they matter only where
+    the noise differs from task to task.
+    """
+    n_arms, rank = factors.loadings.shape
+    chunks = _in_chunks(rank, y, mask, variance)
+
+    def regressors(z: Array, covariance: Array) -> Array:
+        """``E[(z, 1)(z, 1)']`` of each task."""
+        one = jnp.concatenate([z, jnp.ones((len(z), 1))], axis=1)
+        second = one[:, :, None] * one[:, None, :]
+        return second.at[:, :rank, :rank].add(covariance)
+
+    def sums(
+        carry: tuple[Array, Array], chunk: tuple[Array, ...]
+    ) -> tuple[tuple[Array, Array], None]:
+        z, covariance, _, q = _posterior(factors, *chunk)
+        second = regressors(z, covariance).reshape(len(z), -1)
+        first = jnp.concatenate([z, jnp.ones((len(z), 1))], axis=1)
+        return (carry[0] + q.T @ second, carry[1] + (q * chunk[0]).T @ first), None
+
+    def spread(
+        carry: tuple[Array, Array], chunk: tuple[Array, ...]
+    ) -> tuple[tuple[Array, Array], None]:
+        z, covariance, _, q = _posterior(factors, *chunk)
+        values, observed, noise = chunk
+        residual = observed * (values - mean - z @ loadings.T)
+        products = (loadings[:, :, None] * loadings[:, None, :]).reshape(n_arms, -1)
+        uncertain = covariance.reshape(len(z), -1) @ products.T
+        excess = residual**2 + uncertain - noise
+        return (carry[0] + jnp.sum(q * excess, 0), carry[1] + jnp.sum(q, 0)), None
+
+    with jax.default_matmul_precision("highest"):
+        zeros = (jnp.zeros((n_arms, (rank + 1) ** 2)), jnp.zeros((n_arms, rank + 1)))
+        (second, first), _ = jax.lax.scan(sums, zeros, chunks)
+        # The ridge keeps an arm that nobody observed at the overall mean, without loadings.
+        matrix = second.reshape(n_arms, rank + 1, rank + 1) + 1e-3 * jnp.eye(rank + 1)
+        solution = jnp.linalg.solve(matrix, first[:, :, None])[..., 0]
+        loadings, mean = solution[:, :rank], solution[:, rank]
+        start = (jnp.zeros(n_arms), jnp.zeros(n_arms))
+        (excess, total), _ = jax.lax.scan(spread, start, chunks)
+    own = jnp.where(total > 0, excess / jnp.where(total > 0, total, 1.0), 1.0)
+    return Factors(mean, loadings, jnp.maximum(own, SMALLEST_OWN_VARIANCE))

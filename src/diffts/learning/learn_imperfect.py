@@ -1,0 +1,276 @@
+"""From incomplete, noisy observations of past tasks to a calibrated prior."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diffts.diffusion.networks import Prediction, build_denoiser
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.diffusion.schedule import Schedule
+from diffts.errors import InvalidInputError
+from diffts.evidence import Evidence
+from diffts.learning.checkpoint import Checkpoint, fingerprint
+from diffts.learning.em import EMState, ImperfectLearning
+from diffts.learning.held_out import hide
+from diffts.learning.learn import standardised_options
+from diffts.learning.procedure import Procedure, as_procedure
+from diffts.seeding import as_generator
+from diffts.validation import whole_number
+
+
+class Progress(NamedTuple):
+    """Where learning stands.
+
+    Attributes:
+        phase: name of the phase.
+        number: its number, from 1.
+        phases: how many there are.
+        done: gradient steps done in it.
+        steps: gradient steps of it.
+        loss: mean training loss of the last block.
+        score: last held-out CRPS, in the user's units; NaN before the first.
+    """
+
+    phase: str
+    number: int
+    phases: int
+    done: int
+    steps: int
+    loss: float
+    score: float
+
+
+def learn_prior_imperfect(
+    tasks: Evidence,
+    calibration: Evidence | None = None,
+    *,
+    procedure: str | Procedure = "default",
+    network: str = "residual-mlp",
+    predicts: Prediction = "clean",
+    options: Mapping[str, Any] | None = None,
+    schedule: Schedule | None = None,
+    standardise: bool = True,
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 1000,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> DiffusionPrior:
+    """Learn a diffusion prior from incomplete and noisy observations of past tasks.
+
+    Args:
+        tasks: what is known of each training task, ``(N, K)``. Tasks without any observation are
+            left out.
+        calibration: other tasks to calibrate on and to score with; by default a sixth of
+            ``tasks`` is kept back for it.
+        procedure: a name in ``PROCEDURES`` ('default', 'paper', 'ipinyou', 'images') or one of
+            your own.
+        network: name of the network (``diffts.NETWORKS``).
+        predicts: what it predicts: 'clean', 'noise' or 'velocity'.
+        options: sizes of the network.
+        schedule: noise schedule; the paper's by default.
+        standardise: give the network data of about mean 0 and variance 1.
+        seed: seed of everything.
+        checkpoint: a folder for the state. If it holds one, learning goes on from it, to the same
+            weights as an uninterrupted run.
+        checkpoint_every: gradient steps between two saves.
+        on_progress: called after every block of steps.
+
+    The prior's ``metadata['learning']`` says which arms were observed too seldom to calibrate,
+    the held-out scores, and which weights were kept.
+    """
+    procedure = as_procedure(procedure)
+    schedule = Schedule.linear() if schedule is None else schedule
+    seed = whole_number("seed", seed, 0)
+    train, other = _split(tasks, calibration, seed)
+    shift, scale = _standardisation(train) if standardise else (0.0, 1.0)
+    standard = [_standard(sample, shift, scale) for sample in (train, other)]
+    learning = ImperfectLearning(
+        standard[0],
+        standard[1],
+        hide(standard[1], seed=seed + 4),
+        procedure,
+        schedule,
+        (procedure.impute_with - shift) / scale,
+        seed,
+    )
+    sizes = standardised_options(options, shift, scale)
+    denoiser = build_denoiser(network, train.n_arms, predicts=predicts, seed=seed, **sizes)
+    settings = {
+        "denoiser": denoiser.recipe(),
+        "procedure": dataclasses.asdict(procedure),
+        "alpha_bar": schedule.alpha_bar,
+        "seed": seed,
+    }
+    arrays = [np.asarray(leaf) for e in standard for leaf in (e.mean, e.std, e.mask)]
+    saved = Checkpoint(checkpoint, fingerprint(settings, *arrays))
+    state = start = saved.load(learning.initial(denoiser))
+    last = int(start.training.step)
+    for state in learning.run(start):
+        if on_progress is not None:
+            on_progress(_progress(learning, state, scale))
+        done = int(state.training.step)
+        if done - last >= checkpoint_every or learning.finished(state):
+            saved.save(state)
+            last = done
+    return DiffusionPrior(
+        state.best,
+        state.best_tau,
+        schedule=schedule,
+        shift=shift,
+        scale=scale,
+        metadata={
+            "data": {"kind": "imperfect", "tasks": len(train.mean), "calibration": len(other.mean)},
+            "procedure": dataclasses.asdict(procedure),
+            "learning": _account(learning, state, other, scale),
+            "seed": seed,
+        },
+    )
+
+
+def choose_sure(
+    tasks: Evidence,
+    calibration: Evidence | None = None,
+    *,
+    procedure: str | Procedure = "default",
+    candidates: tuple[float, ...] = (0.0, 0.03, 0.1, 0.3),
+    on_progress: Callable[[float, Progress], None] | None = None,
+    **how: Any,
+) -> tuple[DiffusionPrior, dict[float, float]]:
+    """Learn with several λ, and keep the one that predicts hidden observations best.
+
+    Args:
+        tasks: training tasks, as in :func:`learn_prior_imperfect`.
+        calibration: other tasks.
+        procedure: what λ is put into, the same for all phases.
+        candidates: values of λ.
+        on_progress: called with λ and the progress of its training.
+        **how: further arguments of :func:`learn_prior_imperfect`.
+
+    Returns:
+        The best prior, and the held-out CRPS of each λ (in the user's units, smaller is better).
+    """
+    if not candidates:
+        raise InvalidInputError("candidates: none given")
+    best: DiffusionPrior | None = None
+    scores: dict[float, float] = {}
+    for sure in candidates:
+        prior = learn_prior_imperfect(
+            tasks,
+            calibration,
+            procedure=dataclasses.replace(as_procedure(procedure), sure=sure),
+            on_progress=None if on_progress is None else _bind(on_progress, sure),
+            **how,
+        )
+        scores[sure] = prior.metadata["learning"]["held_out_crps"]
+        if best is None or scores[sure] < min(list(scores.values())[:-1]):
+            best = prior
+    assert best is not None
+    return best, scores
+
+
+def _bind(
+    on_progress: Callable[[float, Progress], None], sure: float
+) -> Callable[[Progress], None]:
+    return lambda progress: on_progress(sure, progress)
+
+
+def _split(tasks: Evidence, calibration: Evidence | None, seed: int) -> tuple[Evidence, Evidence]:
+    """Training and calibration tasks, without those that observed nothing."""
+    train = _observed("tasks", tasks)
+    if calibration is not None:
+        other = _observed("calibration", calibration)
+        if other.n_arms != train.n_arms:
+            raise InvalidInputError(
+                f"calibration: has {other.n_arms} arms, tasks have {train.n_arms}"
+            )
+        return train, other
+    count = len(train.mean)
+    if count < 6:
+        raise InvalidInputError(f"tasks: expected at least 6 with observations, got {count}")
+    order = as_generator(seed).permutation(count)
+    kept_back = count // 6
+    return _rows(train, order[kept_back:]), _rows(train, order[:kept_back])
+
+
+def _observed(name: str, evidence: Evidence) -> Evidence:
+    if not isinstance(evidence, Evidence):
+        raise InvalidInputError(f"{name}: expected Evidence, got {type(evidence).__name__}")
+    if evidence.mean.ndim != 2:
+        raise InvalidInputError(
+            f"{name}: expected evidence of shape (tasks, arms), got {evidence.mean.shape}"
+        )
+    some = np.flatnonzero(np.asarray(evidence.mask).any(1))
+    if not len(some):
+        raise InvalidInputError(f"{name}: no task has any observation")
+    return _rows(evidence, some)
+
+
+def _rows(evidence: Evidence, rows: np.ndarray) -> Evidence:
+    return Evidence(
+        *(np.asarray(leaf)[rows] for leaf in (evidence.mean, evidence.std, evidence.mask))
+    )
+
+
+def _standardisation(evidence: Evidence) -> tuple[float, float]:
+    """Mean of the observations, and their deviation with the noise taken out."""
+    mask = np.asarray(evidence.mask)
+    y = np.asarray(evidence.mean, np.float64)[mask]
+    noise = float((np.asarray(evidence.std, np.float64)[mask] ** 2).mean())
+    total = float(y.var())
+    if total == 0.0:
+        raise InvalidInputError("tasks: all observations are equal; there is nothing to learn")
+    # Where noise is nearly all there is, its estimated share must not leave next to nothing.
+    return float(y.mean()), float(np.sqrt(max(total - noise, 0.01 * total)))
+
+
+def _standard(evidence: Evidence, shift: float, scale: float) -> Evidence:
+    mask = np.asarray(evidence.mask)
+    mean = np.where(mask, (np.asarray(evidence.mean) - shift) / scale, 0.0)
+    return Evidence(mean, np.asarray(evidence.std) / scale, mask)
+
+
+def _progress(learning: ImperfectLearning, state: EMState, scale: float) -> Progress:
+    step = int(state.training.step)
+    number = int(np.searchsorted(learning.ends, step))
+    phase = learning.phases[number]
+    crps = np.asarray(state.scores)[:, 0]
+    known = crps[~np.isnan(crps)]
+    return Progress(
+        phase.name,
+        number + 1,
+        len(learning.phases),
+        step - int(learning.ends[number]) + phase.steps,
+        phase.steps,
+        float(state.training.loss),
+        scale * float(known[-1]) if len(known) else float("nan"),
+    )
+
+
+def _account(
+    learning: ImperfectLearning, state: EMState, calibration: Evidence, scale: float
+) -> dict[str, Any]:
+    """What a user should know of how the prior came about; plain JSON."""
+    scores = np.asarray(state.scores, np.float64)
+    done = [i for i in range(len(scores)) if not np.isnan(scores[i, 0])]
+    best = min(done, key=lambda i: scores[i, 0])
+    kept = best if learning.procedure.select else done[-1]
+    observations = np.asarray(calibration.mask).sum(0)
+    seldom = np.flatnonzero(observations < 10)
+    never = np.flatnonzero(~np.asarray(learning.train.mask).any(0))
+    return {
+        "scores": [
+            {"step": learning.scored[i], "crps": scale * scores[i, 0], "rmse": scale * scores[i, 1]}
+            for i in done
+        ],
+        "kept_step": learning.scored[kept],
+        "held_out_crps": scale * scores[kept, 0],
+        "held_out_rmse": scale * scores[kept, 1],
+        "arms_seldom_calibrated": [int(arm) for arm in seldom],
+        "arms_never_observed": [int(arm) for arm in never],
+        "factors": learning.rank if "gaussian" in learning.__dict__ else None,
+    }

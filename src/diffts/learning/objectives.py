@@ -1,0 +1,146 @@
+"""What is minimised in each phase of learning from incomplete and noisy data.
+
+All three take the loss of :func:`imperfect_loss` on pairs of an observation and a latent; they
+differ in where the latent comes from.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from diffts.diffusion.networks import NetworkDenoiser
+from diffts.diffusion.schedule import NoiseLevel
+from diffts.learning.losses import imperfect_loss
+from diffts.learning.training import Objective, random_batch
+from diffts.seeding import KeyArray
+
+
+class Observations(eqx.Module):
+    """Standardised observations of the training tasks, and how they weigh in the loss.
+
+    Attributes:
+        y: observed values, ``(N, K)``; 0 where unobserved.
+        weight: weight ``w`` of each squared error, ``(N, K)``; 0 where unobserved.
+        divergence: factor ``d`` of the divergence term, ``(N, K)``; None where λσ = 0 throughout.
+    """
+
+    y: Float[Array, "N K"]
+    weight: Float[Array, "N K"]
+    divergence: Float[Array, "N K"] | None
+
+    def loss(
+        self,
+        denoiser: NetworkDenoiser,
+        rows: Int[Array, " B"],
+        x: Float[Array, "B K"],
+        level: NoiseLevel,
+        key: KeyArray,
+    ) -> Float[Array, ""]:
+        """Mean loss of the latents ``x`` of some tasks."""
+        y, weight = self.y[rows], self.weight[rows]
+        if self.divergence is None:
+            losses = jax.vmap(imperfect_loss, in_axes=(None, 0, 0, 0, 0))(
+                denoiser, y, weight, x, level
+            )
+        else:
+            probe = jax.random.normal(jax.random.fold_in(key, 1), x.shape)
+            losses = jax.vmap(imperfect_loss, in_axes=(None, 0, 0, 0, 0, 0, 0))(
+                denoiser, y, weight, x, level, self.divergence[rows], probe
+            )
+        return jnp.mean(losses)
+
+
+class Imputed(Objective):
+    """Warm-up: latents are the forward diffusion of observations with a constant put in.
+
+    Attributes:
+        observations: the observations.
+        imputed: the same with missing entries filled in, ``(N, K)``.
+    """
+
+    observations: Observations
+    imputed: Float[Array, "N K"]
+
+    def __call__(
+        self, denoiser: NetworkDenoiser, levels: NoiseLevel, key: KeyArray, batch_size: int
+    ) -> Float[Array, ""]:
+        """Loss of random tasks at random noise levels."""
+        rows, which, noise_key = random_batch(
+            key, self.imputed.shape[0], levels.step.shape[0], batch_size
+        )
+        level = jax.tree.map(lambda leaf: leaf[which], levels)
+        x = diffuse(noise_key, self.imputed[rows], level)
+        return self.observations.loss(denoiser, rows, x, level, noise_key)
+
+
+class Latents(Objective):
+    """The paper's inner step: latents are kept steps of posterior chains.
+
+    Attributes:
+        observations: the observations.
+        step: which steps were kept of each task's chain, 1 to L, ``(N, kept)``.
+        latent: the latents of those steps, ``(N, kept, K)``.
+    """
+
+    observations: Observations
+    step: Int[Array, "N kept"]
+    latent: Float[Array, "N kept K"]
+
+    def __call__(
+        self, denoiser: NetworkDenoiser, levels: NoiseLevel, key: KeyArray, batch_size: int
+    ) -> Float[Array, ""]:
+        """Loss of random tasks at a random one of their kept steps."""
+        tasks, kept = self.step.shape
+        rows, which, noise_key = random_batch(key, tasks, kept, batch_size)
+        level = jax.tree.map(lambda leaf: leaf[self.step[rows, which] - 1], levels)
+        return self.observations.loss(denoiser, rows, self.latent[rows, which], level, noise_key)
+
+
+class Reconstructed(Objective):
+    """Latents are the forward diffusion of posterior draws ``x̃_0``; the loss looks at both.
+
+    ``anchor · ‖m⊙(y - h(x̃_ℓ))‖² + (1 - anchor) · ‖x̃_0 - h(x̃_ℓ)‖²``: if the draws were exact,
+    both halves would have the same minimiser. The first ties the denoiser to what was really
+    observed, the second has the smaller variance and speaks of every arm.
+
+    Attributes:
+        observations: the observations.
+        draws: standardised posterior draws of each task, ``(draws, N, K)``.
+        anchor: weight of the observations; 0 is plain training on the draws.
+    """
+
+    observations: Observations
+    draws: Float[Array, "D N K"]
+    anchor: float = eqx.field(static=True)
+
+    def __call__(
+        self, denoiser: NetworkDenoiser, levels: NoiseLevel, key: KeyArray, batch_size: int
+    ) -> Float[Array, ""]:
+        """Loss of random draws at random noise levels."""
+        n_draws, n_tasks = self.draws.shape[:2]
+        rows, which, noise_key = random_batch(key, n_tasks, levels.step.shape[0], batch_size)
+        level = jax.tree.map(lambda leaf: leaf[which], levels)
+        draw = jax.random.randint(jax.random.fold_in(noise_key, 2), rows.shape, 0, n_draws)
+        x_0 = self.draws[draw, rows]
+        x = diffuse(noise_key, x_0, level)
+        everything = jnp.ones_like(x_0)
+        drawn = jnp.float32(0.0)
+        if self.anchor < 1:
+            drawn = jnp.mean(
+                jax.vmap(imperfect_loss, in_axes=(None, 0, 0, 0, 0))(
+                    denoiser, x_0, everything, x, level
+                )
+            )
+        if self.anchor == 0:
+            return drawn
+        observed = self.observations.loss(denoiser, rows, x, level, noise_key)
+        return self.anchor * observed + (1.0 - self.anchor) * drawn
+
+
+def diffuse(key: KeyArray, x_0: Float[Array, "B K"], level: NoiseLevel) -> Float[Array, "B K"]:
+    """``√ᾱ_ℓ x_0 + √(1-ᾱ_ℓ) z`` row by row."""
+    noise = jax.random.normal(key, x_0.shape)
+    return level.signal[:, None] * x_0 + level.noise[:, None] * noise
