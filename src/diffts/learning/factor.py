@@ -46,52 +46,56 @@ def fit_factor_gaussian(
     evidence: Evidence,
     held_out: Evidence,
     *,
-    ranks: tuple[int, ...] | None = None,
     iterations: int = 10,
     on_rank: Callable[[int, float], None] | None = None,
 ) -> tuple[Gaussian, int]:
     """The factor Gaussian whose rank explains ``held_out`` best, and that rank.
 
+    Ranks are doubled until the held-out likelihood falls; then two more, between the best one and
+    its neighbours, are tried.
+
     Args:
         evidence: tasks to fit, ``(N, K)``.
         held_out: other tasks, by whose likelihood the rank is chosen.
-        ranks: candidates in growing order; by default about 1.4 times apart, up to K/2. The
-            search ends when two in a row have not helped.
-        iterations: EM iterations for each rank, from the leading eigenvectors of the covariances
-            of pairs observed together.
+        iterations: EM iterations of the chosen rank, from the leading eigenvectors of the
+            covariances of pairs observed together; in the search a third of that.
         on_rank: called with each rank and its held-out log likelihood an observation.
     """
-    n_arms = evidence.n_arms
-    if ranks is None:
-        steps = np.unique(np.round(2 ** np.arange(0, 20, 0.5)).astype(int))
-        ranks = tuple(int(r) for r in steps if r <= max(1, min(n_arms, len(evidence.mean)) // 2))
     mean, covariance = pairwise_moments(evidence)
     shift = float(mean.mean())
     scale = float(np.sqrt(max(np.diag(covariance).mean(), 1e-12)))
     data, other = (_standard(sample, shift, scale) for sample in (evidence, held_out))
     eigenvalues, basis = np.linalg.eigh(covariance / scale**2)
-    best: tuple[float, int, Factors] | None = None
-    worse = 0
-    for rank in ranks:
-        factors = _from_eigenvectors((mean - shift) / scale, covariance / scale**2,
-                                     eigenvalues, basis, rank)  # fmt: skip
-        for _ in range(iterations):
+    fits: dict[int, Factors] = {}
+    scores: dict[int, float] = {}
+
+    def try_rank(rank: int) -> float:
+        centre, spread = (mean - shift) / scale, covariance / scale**2
+        factors = _from_eigenvectors(centre, spread, eigenvalues, basis, rank)
+        for _ in range(max(1, iterations // 3)):
             factors = _em_iteration(factors, *data)
         score = float(_log_likelihood(factors, *other)) / max(1.0, float(other[1].sum()))
         if not np.isfinite(score):
             raise InvalidInputError("evidence: the factor model broke down; are units extreme?")
+        fits[rank], scores[rank] = factors, score
         if on_rank is not None:
             on_rank(rank, score - float(np.log(scale)))
-        if best is None or score > best[0]:
-            best, worse = (score, rank, factors), 0
-        else:
-            worse += 1
-            if worse == 2:
-                break
-    assert best is not None
-    _, rank, factors = best
+        return score
+
+    most = max(1, min(evidence.n_arms, len(evidence.mean)) // 2)
+    rank = 1
+    while try_rank(rank) == max(scores.values()) and 2 * rank <= most:
+        rank *= 2
+    best = max(scores, key=scores.__getitem__)
+    for between in (3 * best // 4, 3 * best // 2):
+        if between not in scores and 1 <= between <= most:
+            try_rank(between)
+    best = max(scores, key=scores.__getitem__)
+    factors = fits[best]
+    for _ in range(iterations - iterations // 3):
+        factors = _em_iteration(factors, *data)
     fitted = Factors(shift + scale * factors.mean, scale * factors.loadings, scale**2 * factors.own)
-    return fitted.gaussian(), rank
+    return fitted.gaussian(), best
 
 
 def _standard(evidence: Evidence, shift: float, scale: float) -> tuple[Array, Array, Array]:

@@ -64,7 +64,7 @@ def score(
     *,
     sampler: str | PosteriorSampler = "moment-learned",
     steps: int | None = 20,
-    draws: int = 8,
+    draws: int = 4,
     seed: Seed = 0,
 ) -> Score:
     """Draw each task given its shown observations, and compare with the hidden ones.

@@ -75,7 +75,7 @@ class Procedure:
     smallest_variance: float = 1e-4
     latents: str = "rediffuse"
     anchor: float = 0.5
-    draws: int = 4
+    draws: int = 2
     sampler: str = "moment-learned"
     sampler_steps: int | None = 50
     calibration: str = "gaussian"

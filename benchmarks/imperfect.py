@@ -1,0 +1,147 @@
+"""Priors from half-missing, noisy data: τ, held-out score and regret of each procedure.
+
+python -m benchmarks.imperfect [--out FILE.json] [--problem NAME]… [--scale 1.0] [--row NAME]…
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import platform
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console
+
+from diffts.bandits.simulate import Simulation
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.experiments.compare import Race, Recipe, train_prior, train_prior_imperfect
+from diffts.learning import PROCEDURES, Procedure, TrainingConfig, calibrate
+from diffts.problems import Corruption, TaskSets, corrupt, get_problem
+
+OURS, PAPER = PROCEDURES["default"], PROCEDURES["paper"]
+ROWS: dict[str, Procedure | None] = {
+    "clean data": None,
+    "ours": OURS,
+    "ours, λ = 0.1": dataclasses.replace(OURS, sure=0.1),
+    "ours, no EM": dataclasses.replace(OURS, rounds=0),
+    "paper's, λ = 0.1": PAPER,
+    "paper's, λ = 0": dataclasses.replace(PAPER, sure=0.0),
+    "paper's, no EM": PROCEDURES["paper-without-em"],
+}
+BASELINES = ("gts-full", "gts-diag", "gmmts-10", "ucb1")
+
+
+def scaled(procedure: Procedure, scale: float) -> Procedure:
+    """The same procedure with all phases shorter, to try this script out."""
+    return dataclasses.replace(
+        procedure,
+        warmup_steps=max(1, int(scale * procedure.warmup_steps)),
+        inner_steps=max(1, int(scale * procedure.inner_steps)),
+        score_every=max(1, int(scale * procedure.score_every)),
+    )
+
+
+def tau_error(prior: DiffusionPrior, tasks: TaskSets, seed: int) -> dict[str, float]:
+    """Mean ``|τ / τ_clean - 1|`` over arms and steps; τ_clean from exact calibration tasks."""
+    shift, scale = float(prior.shift), float(prior.scale)
+    standard = (tasks.calibration - shift) / scale
+    clean = np.asarray(calibrate(prior.denoiser, standard, seed=seed + 1))
+    error = np.abs(np.asarray(prior.tau) / clean - 1)
+    return {"tau_error": float(error.mean()), "tau_error_first_ten": float(error[:10].mean())}
+
+
+def row(name: str, label: str, run: Simulation, seconds: float, **more: Any) -> dict[str, Any]:
+    return {
+        "problem": name,
+        "prior": label,
+        "regret": float(run.mean_regret[-1]),
+        "stderr": float(run.stderr_regret[-1]),
+        "regret_of_tasks": [round(float(value), 3) for value in run.regret[-1]],
+        "seconds": seconds,
+        **more,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--problem", action="append")
+    parser.add_argument("--row", action="append")
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--horizon", type=int)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    console = Console(width=160)
+    rows: list[dict[str, Any]] = []
+
+    def save() -> None:
+        if options.out is None:
+            return
+        chip = jax.devices()[0].device_kind
+        where = f"{chip}, Python {platform.python_version()}, jax {version('jax')}"
+        command = f"python -m benchmarks.imperfect --width {options.width} --seed {options.seed}"
+        content = {"made_with": command, "on": where, "rows": rows}
+        options.out.write_text(json.dumps(content, indent=1) + "\n")
+
+    for name in options.problem or ["popular-niche", "labeled-arms"]:
+        problem = get_problem(name)
+        tasks = problem.split(seed=options.seed)
+        known = corrupt(tasks, Corruption(), options.seed)
+        horizon = options.horizon or problem.horizon
+        for label, procedure in ROWS.items():
+            if options.row and label not in options.row:
+                continue
+            started = time.perf_counter()
+            recipe = Recipe(options={"width": options.width})
+            more: dict[str, Any] = {}
+            if procedure is None:
+                training = TrainingConfig(
+                    steps=max(1, int(options.scale * 15_000)), decay="cosine", ema_decay=0.995
+                )
+                recipe = dataclasses.replace(recipe, training=training)
+                prior = train_prior(problem, tasks, recipe, seed=options.seed)
+            else:
+                recipe = dataclasses.replace(recipe, procedure=scaled(procedure, options.scale))
+                prior = train_prior_imperfect(problem, known, recipe, seed=options.seed)
+                more = tau_error(prior, tasks, options.seed) | {
+                    key: prior.metadata["learning"][key]
+                    for key in ("held_out_crps", "held_out_rmse", "kept_step", "scores")
+                }
+            trained = time.perf_counter() - started
+            draws = prior.sample(2000, seed=1)
+            more["width_of_prior"] = float(draws.std() / tasks.train.std())
+            run = Race(problem, tasks, prior, seed=options.seed).run("diffts", horizon=horizon)
+            rows.append(row(name, label, run, trained, **more))
+            tell(console, rows[-1])
+            save()
+        race = Race(problem, tasks, seed=options.seed, imperfect=known)
+        for policy in BASELINES:
+            if options.row and policy not in options.row:
+                continue
+            started = time.perf_counter()
+            run = race.run(policy, horizon=horizon)
+            rows.append(row(name, policy, run, time.perf_counter() - started))
+            tell(console, rows[-1])
+            save()
+
+
+def tell(console: Console, result: dict[str, Any]) -> None:
+    console.print(
+        f"{result['problem']:14s} {result['prior']:18s} {result['regret']:6.1f} ± "
+        f"{result['stderr']:.1f}  τ error {result.get('tau_error', np.nan):.3f} (first ten "
+        f"{result.get('tau_error_first_ten', np.nan):.3f})  CRPS "
+        f"{result.get('held_out_crps', np.nan):.5f} of step {result.get('kept_step', '-')}  "
+        f"width {result.get('width_of_prior', np.nan):.3f}  {result['seconds']:.0f} s",
+        highlight=False,
+    )
+
+
+if __name__ == "__main__":
+    main()
