@@ -34,6 +34,9 @@ from diffts.learning.procedure import Phase, Procedure
 from diffts.learning.training import Objective, TrainingState, initial_state, train
 from diffts.seeding import KeyArray
 
+#: Posterior draws of each calibration task for the errors that are handed over.
+FINAL_DRAWS = 8
+
 
 class EMState(eqx.Module):
     """Everything that learning goes on from.
@@ -127,6 +130,12 @@ class ImperfectLearning:
                     if int(training.step) == end:
                         state = self._next_phase(state)
                     yield state
+
+    def result(self, state: EMState) -> tuple[NetworkDenoiser, Float[Array, "L K"]]:
+        """The denoiser to use, and its calibrated errors."""
+        if self.procedure.calibration == "gaussian":
+            return state.best, self.calibrate(state.best, len(self.scored), final=True)
+        return state.best, state.best_tau
 
     def finished(self, state: EMState) -> bool:
         """Whether all phases are done, or the held-out score has stopped to improve."""
@@ -237,12 +246,16 @@ class ImperfectLearning:
 
     # --- calibration and score ---------------------------------------------------------------
 
-    def calibrate(self, denoiser: NetworkDenoiser, number: int) -> Float[Array, "L K"]:
-        """τ of a denoiser, from the calibration tasks."""
+    def calibrate(
+        self, denoiser: NetworkDenoiser, number: int, final: bool = False
+    ) -> Float[Array, "L K"]:
+        """τ of a denoiser, from the calibration tasks; with more draws for the final one."""
         seed = self.seed + 1
         anchor = 1.0
         if self.procedure.calibration == "gaussian":
-            draws, anchor = self._gaussian_draws, self.procedure.anchor
+            few = self._gaussian_draws
+            draws = self._calibration_draws(FINAL_DRAWS) if final else few
+            anchor = self.procedure.anchor
         else:
             filled = jnp.where(self.calibration.mask, self.calibration.mean, self.imputed)
             first = calibrate(denoiser, filled, schedule=self.schedule, seed=seed)
@@ -273,7 +286,10 @@ class ImperfectLearning:
 
     @cached_property
     def _gaussian_draws(self) -> np.ndarray:
-        return draw_posterior(self.gaussian, self.calibration, 2, seed=self.seed + 3)
+        return self._calibration_draws(2)
+
+    def _calibration_draws(self, draws: int) -> np.ndarray:
+        return draw_posterior(self.gaussian, self.calibration, draws, seed=self.seed + 3)
 
     def _chain_length(self) -> int | None:
         wanted = self.procedure.sampler_steps

@@ -23,9 +23,10 @@ from diffts.diffusion.exact import Gaussian
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.gaussian import pairwise_moments
+from diffts.learning.on_cpu import on_cpu
 
 #: Entries (tasks × r²) that are worked on together: bounds the memory.
-CHUNK_ENTRIES = {"cpu": 2**23, "gpu": 2**27}
+CHUNK_ENTRIES = 2**23
 SMALLEST_OWN_VARIANCE = 1e-4
 
 
@@ -61,6 +62,16 @@ def fit_factor_gaussian(
             covariances of pairs observed together; in the search a third of that.
         on_rank: called with each rank and its held-out log likelihood an observation.
     """
+    with on_cpu():
+        return _search(evidence, held_out, iterations, on_rank)
+
+
+def _search(
+    evidence: Evidence,
+    held_out: Evidence,
+    iterations: int,
+    on_rank: Callable[[int, float], None] | None,
+) -> tuple[Gaussian, int]:
     mean, covariance = pairwise_moments(evidence)
     shift = float(mean.mean())
     scale = float(np.sqrt(max(np.diag(covariance).mean(), 1e-12)))
@@ -104,7 +115,7 @@ def _standard(evidence: Evidence, shift: float, scale: float) -> tuple[Array, Ar
     return (
         jnp.asarray(y, jnp.float32),
         jnp.asarray(mask, jnp.float32),
-        (evidence.std / scale) ** 2,
+        jnp.asarray(np.asarray(evidence.std) / scale, jnp.float32) ** 2,
     )
 
 
@@ -146,8 +157,7 @@ def _posterior(factors: Factors, y: Array, mask: Array, variance: Array) -> tupl
 def _in_chunks(rank: int, *data: Array) -> tuple[Array, ...]:
     """Tasks in chunks ``(chunks, rows, K)``; the rows added observe nothing."""
     tasks = len(data[0])
-    entries = CHUNK_ENTRIES.get(jax.default_backend(), 2**23)
-    rows = max(1, min(tasks, entries // (rank + 1) ** 2))
+    rows = max(1, min(tasks, CHUNK_ENTRIES // (rank + 1) ** 2))
     chunks = -(-tasks // rows)
     return tuple(
         jnp.pad(leaf, ((0, chunks * rows - tasks), (0, 0))).reshape(chunks, rows, -1)

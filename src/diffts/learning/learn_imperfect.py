@@ -117,9 +117,10 @@ def learn_prior_imperfect(
         if done - last >= checkpoint_every or learning.finished(state):
             saved.save(state)
             last = done
+    denoiser, tau = learning.result(state)
     return DiffusionPrior(
-        state.best,
-        state.best_tau,
+        denoiser,
+        tau,
         schedule=schedule,
         shift=shift,
         scale=scale,

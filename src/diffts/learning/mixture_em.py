@@ -32,11 +32,12 @@ from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.factor import fit_factor_gaussian
 from diffts.learning.gaussian import fit_mixture
+from diffts.learning.on_cpu import on_cpu
 from diffts.seeding import KeyArray, Seed, as_generator, as_key
 from diffts.validation import whole_number
 
 #: Entries of the small matrices that are worked on together: bounds the memory.
-CHUNK_ENTRIES = {"cpu": 2**23, "gpu": 2**28}
+CHUNK_ENTRIES = 2**23
 #: A task weighs nothing in components that made it with a smaller probability.
 SMALLEST_SHARE = 1e-4
 
@@ -59,7 +60,7 @@ class Parameters(NamedTuple):
 
 
 def fit_mixture_imperfect(
-    evidence: Evidence, components: int, seed: Seed = 0, *, iterations: int = 15
+    evidence: Evidence, components: int, seed: Seed = 0, *, iterations: int = 8
 ) -> GaussianMixture:
     """A full-covariance mixture from incomplete, noisy tasks, by EM on what was observed.
 
@@ -100,11 +101,27 @@ def fit_by_em(
             (inverse Wishart) prior; None for the plain maximum of the likelihood.
         strength: how many tasks that prior is worth; by default K.
         iterations: at most so many.
-        tolerance: stop when an iteration gains less than this in log likelihood an observation.
+        tolerance: stop when the log likelihood an observation changes by less than this.
         floor: smallest eigenvalue of a covariance, relative to the mean variance of the start.
         on_iteration: called with the iteration and the mean log likelihood of an observation.
     """
     whole_number("iterations", iterations, 1)
+    with on_cpu():
+        return _fit_by_em(
+            evidence, start, towards, strength, iterations, tolerance, floor, on_iteration
+        )
+
+
+def _fit_by_em(
+    evidence: Evidence,
+    start: GaussianMixture,
+    towards: Gaussian | None,
+    strength: float | None,
+    iterations: int,
+    tolerance: float,
+    floor: float,
+    on_iteration: Callable[[int, float], None] | None,
+) -> GaussianMixture:
     observed = pack(evidence)
     scale = float(np.mean(start.std**2)) ** 0.5 or 1.0
     shift = float(start.mean.mean())
@@ -128,7 +145,7 @@ def fit_by_em(
             raise InvalidInputError("evidence: EM for the mixture broke down; are units extreme?")
         if on_iteration is not None:
             on_iteration(iteration, score - math.log(scale))
-        if score - last < tolerance and iteration:
+        if abs(score - last) < tolerance:  # with a prior the likelihood may fall, too
             break
         last, now = score, proposed
     weights = np.exp(np.asarray(now.log_weights, np.float64))
@@ -158,13 +175,17 @@ def draw_posterior(
     for component in mixture.components:
         eigenvalues, basis = np.linalg.eigh(component.covariance / scale**2)
         roots.append(basis * np.sqrt(np.maximum(eigenvalues, 0.0)))
-    parameters = Parameters(
-        jnp.asarray(np.log(np.maximum(mixture.weights, 1e-30)), jnp.float32),
-        jnp.asarray((mixture.means - shift) / scale, jnp.float32),
-        jnp.asarray(mixture.covariances / scale**2, jnp.float32),
-    )
-    data = _standardised(pack(evidence), shift, scale)
-    values = _draw(parameters, jnp.asarray(np.stack(roots), jnp.float32), data, as_key(seed), draws)
+    key_data = np.asarray(jax.random.key_data(as_key(seed)))
+    with on_cpu():
+        parameters = Parameters(
+            jnp.asarray(np.log(np.maximum(mixture.weights, 1e-30)), jnp.float32),
+            jnp.asarray((mixture.means - shift) / scale, jnp.float32),
+            jnp.asarray(mixture.covariances / scale**2, jnp.float32),
+        )
+        data = _standardised(pack(evidence), shift, scale)
+        key = jax.random.wrap_key_data(jnp.asarray(key_data))
+        root = jnp.asarray(np.stack(roots), jnp.float32)
+        values = _draw(parameters, root, data, key, draws)
     return shift + scale * np.asarray(values, np.float64)
 
 
@@ -198,8 +219,7 @@ def _standardised(observed: Observed, shift: float, scale: float) -> Observed:
 def _chunks(data: Observed, components: int) -> tuple[Observed, int]:
     """The tasks cut into equal chunks ``(chunks, rows, P)``; added rows observe nothing."""
     tasks, width = data.arm.shape
-    entries = CHUNK_ENTRIES.get(jax.default_backend(), 2**23)
-    most = max(1, entries // (components * width**2))
+    most = max(1, CHUNK_ENTRIES // (components * width**2))
     chunks = -(-tasks // most)
     rows = -(-tasks // chunks)
     padded = jax.tree.map(
