@@ -87,6 +87,7 @@ def main() -> None:
         chip = jax.devices()[0].device_kind
         where = f"{chip}, Python {platform.python_version()}, jax {version('jax')}"
         command = f"python -m benchmarks.imperfect --width {options.width} --seed {options.seed}"
+        command += "".join(f" --row '{label}'" for label in options.row or [])
         content = {"made_with": command, "on": where, "rows": rows}
         options.out.write_text(json.dumps(content, indent=1) + "\n")
 
@@ -117,7 +118,13 @@ def main() -> None:
             trained = time.perf_counter() - started
             draws = prior.sample(2000, seed=1)
             more["width_of_prior"] = float(draws.std() / tasks.train.std())
-            run = Race(problem, tasks, prior, seed=options.seed).run("diffts", horizon=horizon)
+            race = Race(problem, tasks, prior, seed=options.seed)
+            run = race.run("diffts", horizon=horizon)
+            if label == "ours":
+                short = race.run("diffts", horizon=horizon, sampler="moment-learned", steps=20)
+                more["moment_learned_20"] = [
+                    float(short.mean_regret[-1]), float(short.stderr_regret[-1]),
+                ]  # fmt: skip
             rows.append(row(name, label, run, trained, **more))
             tell(console, rows[-1])
             save()

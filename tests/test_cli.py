@@ -73,6 +73,12 @@ def test_help_has_examples(diffts, command):
         (["compare", "groups", "--figure", "no/such/folder/a.png"], "--figure"),
         (["compare", "groups", "--logs", "."], "logs"),
         (["compare", "bidding", "--logs", "no-such-folder"], "no-such-folder"),
+        (["compare", "groups", "--data", "dirty"], "data: unknown 'dirty'"),
+        (["compare", "groups", "--data", "imperfect", "--missing", "1"], "missing"),
+        (["compare", "groups", "--data", "imperfect", "--noise", "-1"], "noise"),
+        (["compare", "groups", "--data", "imperfect", "--procedure", "luck"], "procedure"),
+        (["compare", "groups", "--data", "imperfect", "--sure", "much"], "sure"),
+        (["compare", "groups", "--past-tasks", "1"], "past_tasks"),
         (["train", "groups"], "--out"),
         (["train", "chess", "--out", "x"], "problem"),
         (["fly"], "fly"),
@@ -148,6 +154,23 @@ def test_train_inspect_and_compare_work_together(diffts, tmp_path):
     missing = diffts("inspect", tmp_path / "nothing")
     assert missing.returncode == 1
     assert "no config.json" in missing.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("procedure", ["default", "paper"])
+def test_imperfect_data_serve_all_policies(diffts, tmp_path, procedure):
+    """Few past tasks, so few that some arms are observed too seldom to calibrate."""
+    few = ("--data", "imperfect", "--missing", 0.8, "--past-tasks", 60, "--procedure", procedure)
+    prior, file = tmp_path / "prior", tmp_path / "race.json"
+    result = diffts("train", "groups", "--out", prior, "--steps", 30, *few)
+    assert result.returncode == 0, result.stderr
+    assert "Held-out CRPS" in result.stdout
+    assert "observed too seldom to calibrate" in result.stdout
+    race = ("--policies", "diffts,gts-diag,gts-full,gmmts-2", "--tasks", 3, "--horizon", 5)
+    result = diffts("compare", "groups", *few, "--prior", prior, *race, "--steps", 5,
+                    "--json", file)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert len(json.loads(file.read_text())["regret"]) == 4
 
 
 @pytest.mark.slow

@@ -34,6 +34,11 @@ Sure = Annotated[
     typer.Option(help="Imperfect data: λ of the SURE term, or 'auto' for a held-out choice."),
 ]
 
+PastTasks = Annotated[
+    int | None,
+    typer.Option(help="Past tasks to learn from, and a fifth as many to calibrate on."),
+]
+
 if TYPE_CHECKING:
     from diffts.bandits.simulate import Simulation
     from diffts.experiments.compare import Race
@@ -110,6 +115,7 @@ def compare(
     noise: Noise = 0.1,
     procedure: ProcedureName = "default",
     sure: Sure = None,
+    past_tasks: PastTasks = None,
 ) -> None:
     """Race policies on a problem and print their regret.
 
@@ -132,7 +138,7 @@ def compare(
     if noise_std is not None and not noise_std > 0:
         raise InvalidInputError(f"noise_std: must be above 0, got {noise_std}")
     horizon = chosen.horizon if horizon is None else horizon
-    sets = prepare(chosen, names, horizon, tasks, seed)
+    sets = prepare(chosen, names, horizon, tasks, seed, past_tasks)
     if logs is not None:
         sets, source = _real_slots(sets, problem, logs, min_prices, tasks)
         out.print(f"Priors from simulated ad slots, tested on {source}.", highlight=False)
@@ -169,16 +175,22 @@ def train(
     noise: Noise = 0.1,
     procedure: ProcedureName = "default",
     sure: Sure = None,
+    past_tasks: PastTasks = None,
 ) -> None:
     """Learn and calibrate a problem's diffusion prior, and save it."""
     import dataclasses
 
-    from diffts.experiments.compare import Recipe, train_prior, train_prior_imperfect
+    from diffts.experiments.compare import (
+        Recipe,
+        past_and_test,
+        train_prior,
+        train_prior_imperfect,
+    )
     from diffts.learning import TrainingConfig
 
     chosen = _problem(problem)
     recipe = _recipe(Recipe(network=network), train_steps)
-    sets = chosen.split(test=0, seed=seed)
+    sets = past_and_test(chosen, past_tasks, 0, seed)
     known = _imperfect(data, sets, missing, noise, seed)
     if known is not None:
         if paper:

@@ -229,8 +229,21 @@ class Race:
         )
 
 
+def past_and_test(problem: Problem, past: int | None, test: int | None, seed: int) -> TaskSets:
+    """Tasks to learn from, a fifth as many to calibrate on, and test tasks; None for defaults."""
+    if past is None:
+        return problem.split(test=test, seed=seed)
+    past = whole_number("past_tasks", past, 10)
+    return problem.split(train=past, calibration=-(-past // 5), test=test, seed=seed)
+
+
 def prepare(
-    problem: Problem, policies: Sequence[str], horizon: int, tasks: int | None, seed: int
+    problem: Problem,
+    policies: Sequence[str],
+    horizon: int,
+    tasks: int | None,
+    seed: int,
+    past_tasks: int | None = None,
 ) -> TaskSets:
     """Check a race's arguments before anything takes time, and draw its tasks."""
     if not policies:
@@ -242,7 +255,7 @@ def prepare(
     whole_number("horizon", horizon, 1)
     if tasks is not None:
         whole_number("tasks", tasks, 1)
-    return problem.split(test=tasks, seed=seed)
+    return past_and_test(problem, past_tasks, tasks, seed)
 
 
 def summary(runs: dict[str, Simulation], seconds: float) -> dict[str, Any]:

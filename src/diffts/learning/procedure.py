@@ -65,9 +65,9 @@ class Procedure:
 
     start: str = "gaussian"
     impute_with: float = 0.5
-    warmup_steps: int = 15_000
-    rounds: int = 3
-    inner_steps: int = 3000
+    warmup_steps: int = 9000
+    rounds: int = 2
+    inner_steps: int = 2000
     final_steps: int = 0
     sure: float | tuple[float, ...] = 0.0
     divergence: str = "observed"
@@ -141,6 +141,9 @@ class Procedure:
 
 _PAPER = Procedure(
     start="impute",
+    warmup_steps=15_000,
+    rounds=3,
+    inner_steps=3000,
     sure=0.1,
     divergence="all",
     latents="chain",

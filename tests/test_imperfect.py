@@ -1,0 +1,602 @@
+"""Learning from incomplete and noisy data."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffts import (
+    PROCEDURES,
+    ArtifactError,
+    DiffusionPrior,
+    Evidence,
+    Gaussian,
+    GaussianMixture,
+    InvalidInputError,
+    Procedure,
+    Schedule,
+    TrainingConfig,
+    build_denoiser,
+    calibrate_imperfect,
+    choose_sure,
+    learn_prior,
+    learn_prior_imperfect,
+)
+from diffts.diffusion.exact import GaussianDenoiser, gaussian_tau
+from diffts.diffusion.posterior import PaperSampler
+from diffts.learning import latents as latents_module
+from diffts.learning.clean import Clean
+from diffts.learning.factor import fit_factor_gaussian
+from diffts.learning.gaussian import (
+    fit_diagonal_imperfect,
+    fit_gaussian,
+    fit_gaussian_imperfect,
+    pairwise_moments,
+)
+from diffts.learning.held_out import HeldOut, hide, score
+from diffts.learning.latents import draw_latents, steps_to_keep
+from diffts.learning.losses import denoising_loss, imperfect_loss
+from diffts.learning.mixture_em import draw_posterior, fit_by_em, fit_mixture_imperfect
+from diffts.learning.objectives import Imputed, Observations, Reconstructed
+from diffts.problems import Corruption, PopularNiche, corrupt
+from diffts.storage import named_arrays
+
+LOADINGS = np.array([[1.0, 0.0], [0.9, 0.3], [0.0, 1.0], [-0.5, 0.8], [0.6, 0.6], [0.2, -0.9]])
+MEAN = np.array([2.0, 3.0, 2.5, 2.0, 3.5, 2.2])
+COVARIANCE = LOADINGS @ LOADINGS.T + 0.1 * np.eye(6)
+SMALL = {"width": 48, "n_blocks": 1}
+TINY = TrainingConfig(batch_size=16, block=10)
+
+
+def gaussian_tasks(n, seed=0):
+    return np.random.default_rng(seed).multivariate_normal(MEAN, COVARIANCE, n)
+
+
+def observed(tasks, missing=0.5, noise=0.4, seed=1):
+    return Corruption(missing, noise).observe(tasks, seed)
+
+
+def tiny(name, **changes):
+    settings = {
+        "warmup_steps": 20, "rounds": 2, "inner_steps": 20, "score_every": 20, "impute_with": 2.5,
+    }  # fmt: skip
+    procedure = dataclasses.replace(PROCEDURES[name], **settings)
+    training = dataclasses.replace(procedure.training, batch_size=16, block=10)
+    return dataclasses.replace(procedure, training=training, **changes)
+
+
+def equal_weights(a, b, **tolerance):
+    a, b = named_arrays(a), named_arrays(b)
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_allclose(a[name], b[name], err_msg=name, **tolerance)
+
+
+# --- the loss ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def network():
+    return build_denoiser("residual-mlp", 6, seed=1, **SMALL)
+
+
+def level(step):
+    return jax.tree.map(jnp.asarray, Schedule.linear().level(step))
+
+
+@pytest.mark.parametrize("predicts", ["clean", "noise", "velocity"])
+def test_on_exact_data_the_loss_is_the_plain_one(predicts):
+    denoiser = build_denoiser("residual-mlp", 6, predicts=predicts, seed=1, **SMALL)
+    x_0, noise = jax.random.normal(jax.random.key(0), (2, 6))
+    for step in (5, 60):
+        x = level(step).signal * x_0 + level(step).noise * noise
+        ours = imperfect_loss(denoiser, x_0, jnp.ones(6), x, level(step))
+        plain = denoising_loss(denoiser, x_0, noise, level(step))
+        np.testing.assert_allclose(ours, plain, rtol=2e-4)
+
+
+def test_the_divergence_term_is_the_jacobian_seen_by_the_probe(network):
+    x, y, probe = jax.random.normal(jax.random.key(0), (3, 6))
+    weight, d = jnp.array([1.0, 0, 1, 1, 0, 1]), jnp.array([0.1, 0.2, 0.0, 0.3, 0.1, 0.5])
+    jacobian = jax.jacfwd(lambda z: network(z, level(30)))(x)
+    error = weight * (y - network(x, level(30)))
+    expected = jnp.mean(error**2) + 2 * level(30).signal * jnp.mean(d * probe * (jacobian @ probe))
+    got = imperfect_loss(network, y, weight, x, level(30), d, probe)
+    np.testing.assert_allclose(got, expected, rtol=1e-4)
+
+
+def test_with_full_weight_it_estimates_the_error_without_bias(network):
+    """Stein: at λ = 1 and ``x = √ᾱ y`` the loss is the clean error plus σ² in expectation."""
+    n, sigma, at = 40_000, 0.5, level(20)
+    x_0 = jnp.asarray(gaussian_tasks(1)[0] - 2.5, jnp.float32)
+    y = x_0 + sigma * jax.random.normal(jax.random.key(1), (n, 6))
+    probes = jax.random.normal(jax.random.key(2), (n, 6))
+
+    def difference(y, probe):
+        d = jnp.full(6, sigma**2)
+        stein = imperfect_loss(network, y, jnp.ones(6), at.signal * y, at, d, probe)
+        return stein - sigma**2 - jnp.mean((x_0 - network(at.signal * y, at)) ** 2)
+
+    gaps = np.asarray(jax.vmap(difference)(y, probes), np.float64)
+    assert abs(gaps.mean()) < 4.5 * gaps.std() / np.sqrt(n)
+
+
+# --- clean, complete data ------------------------------------------------------------------
+
+
+def test_on_clean_data_every_objective_is_plain_training(network):
+    x_0 = jnp.asarray(gaussian_tasks(50) - 2.5, jnp.float32)
+    levels = jax.tree.map(jnp.asarray, Schedule.linear().level(np.arange(1, 101)))
+    exact = Observations(x_0, jnp.ones_like(x_0), None)
+    plain = Clean(x_0)
+    for objective in (Imputed(exact, x_0), Reconstructed(exact, x_0[None], 0.5),
+                      Reconstructed(exact, x_0[None], 0.0)):  # fmt: skip
+        for seed in range(3):
+            key = jax.random.key(seed)
+            np.testing.assert_allclose(
+                objective(network, levels, key, 32), plain(network, levels, key, 32), rtol=1e-5
+            )
+
+
+@pytest.mark.parametrize("name", ["default", "paper"])
+def test_on_clean_data_the_procedure_reduces_to_plain_training(name):
+    tasks, calibration = gaussian_tasks(60), gaussian_tasks(30, seed=5)
+    procedure = tiny(name, optimiser="warm", select=False, patience=0, sure=0.1)
+    learned = learn_prior_imperfect(
+        Evidence.exact(tasks), Evidence.exact(calibration), procedure=procedure, options=SMALL
+    )
+    config = dataclasses.replace(procedure.training, steps=60)
+    plain = learn_prior(tasks, calibration, config=config, options=SMALL)
+    equal_weights(learned.denoiser, plain.denoiser, rtol=2e-3, atol=2e-5)
+    # With the draws on the data, both calibrations see the same errors; 30 tasks, fresh noise.
+    ratio = np.asarray(learned.tau).mean(1) / np.asarray(plain.tau).mean(1)
+    assert np.abs(ratio - 1).max() < 0.25
+
+
+# --- the linear-Gaussian check --------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_prior_approaches_a_known_gaussian_and_em_helps():
+    """Half missing, noisy; errors of the prior's draws against the true mean and covariance."""
+    evidence = observed(gaussian_tasks(3000), seed=2)
+    steps = {"warmup_steps": 900, "inner_steps": 300, "rounds": 2, "score_every": 300}
+    training = TrainingConfig(batch_size=64, learning_rate=2e-3)
+
+    def errors(name, **changes):
+        procedure = dataclasses.replace(
+            PROCEDURES[name], **{**steps, "impute_with": 2.5, **changes}
+        )
+        training_here = dataclasses.replace(
+            training, decay=procedure.training.decay, ema_decay=procedure.training.ema_decay
+        )
+        prior = learn_prior_imperfect(
+            evidence,
+            procedure=dataclasses.replace(procedure, training=training_here),
+            options=SMALL,
+        )
+        draws = prior.sample(8000, seed=3)
+        covariance = np.linalg.norm(np.cov(draws.T) - COVARIANCE) / np.linalg.norm(COVARIANCE)
+        return np.abs(draws.mean(0) - MEAN).max(), covariance
+
+    without = errors("paper", warmup_steps=1500, rounds=0, sure=0.0)
+    paper, ours = errors("paper", sure=0.0), errors("default")
+    # 2500 tasks, half seen, noise 0.4: the sample mean alone is uncertain by about 0.03.
+    assert ours[0] < 0.15
+    assert ours[1] < 0.15
+    assert ours[1] < 0.5 * without[1]
+    assert paper[1] < without[1]
+
+
+# --- calibration ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("anchor", [1.0, 0.5, 0.0])
+def test_imperfect_calibration_of_an_exact_denoiser_is_its_closed_form(anchor):
+    n, sigma = 6000, 0.4
+    prior = Gaussian(np.zeros(6), COVARIANCE)
+    denoiser = GaussianDenoiser(prior)
+    evidence = observed(gaussian_tasks(n) - MEAN, noise=sigma)
+    draws = draw_posterior(prior, evidence, 1, seed=4)
+    result = calibrate_imperfect(denoiser, evidence, draws, anchor=anchor)
+    expected = np.asarray(gaussian_tau(denoiser, Schedule.linear())) ** 2
+    # y - h has variance τ² + σ²; of n/2 tasks the mean square is off by √(2/(n/2)) of that.
+    count = n / 2 if anchor else n
+    spread = np.sqrt(2 / count) * (expected + (anchor > 0) * sigma**2)
+    gap = np.asarray(result.tau, np.float64) ** 2 - expected
+    assert np.abs(gap / spread).max() < 4.8  # 600 comparisons
+    assert len(result.seldom) == 0
+
+
+def test_arms_seen_too_seldom_are_named_and_get_the_others_error():
+    mask = np.ones((50, 6), bool)
+    mask[:, 2] = False
+    mask[5:, 4] = False
+    evidence = Evidence(gaussian_tasks(50) - MEAN, 0.1, mask)
+    denoiser = GaussianDenoiser(Gaussian(np.zeros(6), COVARIANCE))
+    result = calibrate_imperfect(denoiser, evidence, evidence.mean)
+    assert result.seldom.tolist() == [2, 4]
+    assert result.observations.tolist() == [50, 50, 0, 50, 5, 50]
+    rest = np.delete(np.asarray(result.tau), [2, 4], axis=1)
+    np.testing.assert_allclose(result.tau[:, 2] ** 2, (rest**2).mean(1), rtol=1e-3)
+
+
+def test_the_floor_holds():
+    """Observations noisier than they are said to be precise leave a negative variance."""
+    denoiser = GaussianDenoiser(Gaussian(np.zeros(6), COVARIANCE))
+    tasks = gaussian_tasks(40) - MEAN
+    evidence = Evidence(tasks, 3.0)
+    result = calibrate_imperfect(denoiser, evidence, tasks, floor=0.02)
+    assert float(result.tau.min()) == pytest.approx(0.02)
+
+
+def test_calibration_refuses_what_it_cannot_use():
+    denoiser = GaussianDenoiser(Gaussian(np.zeros(6), COVARIANCE))
+    with pytest.raises(InvalidInputError, match="draws"):
+        calibrate_imperfect(denoiser, observed(gaussian_tasks(20)), np.zeros((3, 6)))
+    with pytest.raises(InvalidInputError, match="no arm was observed"):
+        calibrate_imperfect(denoiser, Evidence.none(6, (20,)), np.zeros((20, 6)))
+
+
+# --- Gaussians and mixtures ----------------------------------------------------------------
+
+
+def test_pairwise_moments_of_complete_data_are_the_sample_moments():
+    tasks = gaussian_tasks(300)
+    mean, covariance = pairwise_moments(Evidence(tasks, 0.2))
+    np.testing.assert_allclose(mean, tasks.mean(0), rtol=1e-5)
+    expected = np.cov(tasks.T, bias=True) - 0.04 * np.eye(6)
+    np.testing.assert_allclose(covariance, expected, atol=1e-5)
+
+
+def test_the_baselines_fits_have_the_papers_floors():
+    tasks = gaussian_tasks(30)
+    full = fit_gaussian_imperfect(Evidence(tasks, 1.5))
+    assert np.linalg.eigvalsh(full.covariance).min() == pytest.approx(1e-4, rel=1e-3)
+    diagonal = fit_diagonal_imperfect(Evidence(tasks, 1.5))
+    assert np.diag(diagonal.covariance).min() == 0.0
+    assert np.count_nonzero(diagonal.covariance - np.diag(np.diag(diagonal.covariance))) == 0
+
+
+def test_the_factor_gaussian_finds_rank_and_covariance():
+    evidence, other = observed(gaussian_tasks(4000)), observed(gaussian_tasks(1000, seed=7))
+    fitted, rank = fit_factor_gaussian(evidence, other)
+    assert rank == 2
+    error = np.linalg.norm(fitted.covariance - COVARIANCE) / np.linalg.norm(COVARIANCE)
+    # About 1000 tasks hold a pair of arms: each covariance is off by some 5% of unit variances.
+    assert error < 0.1
+    assert np.abs(fitted.mean - MEAN).max() < 0.1
+    pairwise = fit_gaussian_imperfect(evidence).covariance
+    assert error < np.linalg.norm(pairwise - COVARIANCE) / np.linalg.norm(COVARIANCE)
+
+
+def test_noise_that_differs_from_task_to_task_is_weighed():
+    rng = np.random.default_rng(0)
+    tasks = gaussian_tasks(4000)
+    std = np.where(rng.random(tasks.shape) < 0.5, 0.1, 3.0)
+    evidence = Evidence(tasks + std * rng.standard_normal(tasks.shape), std)
+    fitted, _ = fit_factor_gaussian(evidence, observed(gaussian_tasks(500, seed=3)))
+    naive = pairwise_moments(evidence)[1]
+    error = [np.linalg.norm(c - COVARIANCE) for c in (fitted.covariance, naive)]
+    assert error[0] < 0.6 * error[1]
+
+
+def test_posterior_draws_of_a_gaussian_have_its_exact_moments():
+    prior, n = Gaussian(MEAN, COVARIANCE), 20_000
+    evidence = Evidence([[2.5, np.nan, 1.0, np.nan, np.nan, 3.0], [np.nan] * 5 + [1.0]], 0.3)
+    draws = draw_posterior(prior, evidence, n, seed=0)
+    for i in range(2):
+        exact = prior.posterior(Evidence(evidence.mean[i], evidence.std[i], evidence.mask[i]))
+        error = (draws[:, i].mean(0) - exact.mean) / exact.std
+        assert np.abs(error).max() < 4.5 / np.sqrt(n)
+        scale = np.outer(exact.std, exact.std)
+        gap = (np.cov(draws[:, i].T) - exact.covariance) / scale
+        assert np.abs(gap).max() < 4.5 * np.sqrt(2 / n)
+
+
+def test_posterior_draws_of_a_mixture_take_components_by_their_weight():
+    mixture = GaussianMixture([0.5, 0.5], [[0.0, 0.0], [2.0, 2.0]], [0.1 * np.eye(2)] * 2)
+    evidence = Evidence([[1.2, np.nan]], 0.5)
+    exact = mixture.posterior(Evidence(evidence.mean[0], evidence.std[0], evidence.mask[0]))
+    draws = draw_posterior(mixture, evidence, 20_000, seed=0)[:, 0]
+    share = (draws[:, 1] > 1).mean()
+    # The two clusters of the unobserved arm are six standard deviations apart.
+    bound = 4.5 * np.sqrt(exact.weights[1] * exact.weights[0] / 20_000)
+    assert abs(share - exact.weights[1]) < bound + 2e-3
+
+
+def test_em_raises_the_likelihood_and_finds_two_groups():
+    rng = np.random.default_rng(0)
+    truth = GaussianMixture([0.3, 0.7], [[0, 0, 0, 0], [2, 2, 2, 2]], [0.2 * np.eye(4)] * 2)
+    tasks = truth.sample(1500, seed=1)
+    evidence = Corruption(0.5, 0.3).observe(tasks, 2)
+    off = GaussianMixture([0.5, 0.5], rng.normal(1, 0.5, (2, 4)), [np.eye(4)] * 2)
+    history = []
+    fitted = fit_by_em(
+        evidence, off, iterations=40, tolerance=1e-6, on_iteration=lambda _, s: history.append(s)
+    )
+    assert np.diff(history).min() > -1e-5
+    order = np.argsort(fitted.means.mean(1))
+    np.testing.assert_allclose(fitted.weights[order], [0.3, 0.7], atol=0.06)
+    np.testing.assert_allclose(fitted.means[order], [[0] * 4, [2] * 4], atol=0.15)
+
+
+def test_em_on_complete_exact_data_is_the_sample_covariance():
+    tasks = gaussian_tasks(400)
+    sample = fit_gaussian(tasks)
+    start = GaussianMixture([1.0], [np.zeros(6)], [np.eye(6)])
+    fitted = fit_by_em(Evidence.exact(tasks), start, iterations=30, tolerance=1e-7)
+    np.testing.assert_allclose(fitted.means[0], sample.mean, atol=2e-3)
+    np.testing.assert_allclose(fitted.covariances[0], sample.covariance, atol=0.02)
+
+
+def test_a_mixture_is_fitted_to_imperfect_tasks():
+    truth = GaussianMixture([0.5, 0.5], [[0] * 6, [2] * 6], [0.2 * np.eye(6)] * 2)
+    evidence = Corruption(0.5, 0.3).observe(truth.sample(900, seed=1), 2)
+    fitted = fit_mixture_imperfect(evidence, 2, seed=0)
+    assert np.abs(np.sort(fitted.means.mean(1)) - [0, 2]).max() < 0.2
+
+
+# --- the held-out score --------------------------------------------------------------------
+
+
+def test_the_score_is_the_crps_of_the_draws():
+    prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
+    held_out = hide(observed(gaussian_tasks(40)), seed=0)
+    assert not (np.asarray(held_out.shown.mask) & held_out.hidden).any()
+    got = score(prior, held_out, draws=5, seed=3)
+
+    class Fixed:
+        schedule = prior.schedule
+
+        def posterior_sample(self, evidence, **settings):
+            self.draws = prior.posterior_sample(evidence, **settings)
+            return self.draws
+
+    fixed = Fixed()
+    again = score(fixed, held_out, draws=5, seed=3)
+    assert again == got
+    y = np.asarray(held_out.evidence.mean)[held_out.hidden]
+    exact = Evidence(held_out.evidence.mean, 0.0, held_out.evidence.mask)
+    noiseless = score(fixed, HeldOut(exact, held_out.hidden), draws=5, seed=3)
+    x = fixed.draws[:, held_out.hidden].astype(float)
+    pairs = [np.abs(x[i] - x[j]).mean() for i in range(5) for j in range(5) if i != j]
+    expected = np.abs(x - y).mean() - 0.5 * np.mean(pairs)
+    assert noiseless.crps == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_true_prior_has_the_best_score():
+    held_out = hide(observed(gaussian_tasks(600), noise=0.2), seed=0)
+    shrunk, wide, no_correlation = 0.5 * COVARIANCE, 2 * COVARIANCE, np.diag(np.diag(COVARIANCE))
+    scores = {
+        name: score(DiffusionPrior.gaussian(mean, c), held_out, sampler="moment", draws=16).crps
+        for name, mean, c in (("true", MEAN, COVARIANCE), ("shrunk", MEAN, shrunk),
+                              ("shifted", MEAN + 1, COVARIANCE), ("wide", MEAN, wide),
+                              ("diagonal", MEAN, no_correlation))
+    }  # fmt: skip
+    assert min(scores, key=scores.get) == "true"
+
+
+def test_too_little_to_hide_is_refused():
+    with pytest.raises(InvalidInputError, match="too few"):
+        hide(Evidence([[1.0, np.nan]], 0.1), share=1e-9)
+
+
+# --- latents of the paper's chains -----------------------------------------------------------
+
+
+def test_kept_latents_have_the_law_of_their_step():
+    """Without evidence the latents of N(0, I) tasks are N(0, I) at every step."""
+    prior = DiffusionPrior.gaussian(np.zeros(6), np.eye(6))
+    sampler = PaperSampler()
+    steps, latents = draw_latents(
+        sampler, sampler, jax.random.key(0), prior.denoiser, prior.schedule, prior.tau,
+        Evidence.none(6, (3000,)), kept=7,
+    )  # fmt: skip
+    assert steps.shape == (3000, 7)
+    assert latents.shape == (3000, 7, 6)
+    assert steps.min() == 1
+    assert steps.max() == 100
+    assert all(len(set(row)) == 7 for row in steps[:50])
+    n = latents[..., 0].size
+    assert np.abs(latents.mean((0, 1))).max() < 4.5 / np.sqrt(n)
+    assert np.abs(latents.std((0, 1)) - 1).max() < 0.01 + 4.5 / np.sqrt(2 * n)
+
+
+def test_kept_latents_do_not_depend_on_chunks(monkeypatch):
+    prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
+    evidence = observed(gaussian_tasks(9))
+
+    def latents():
+        return draw_latents(
+            PaperSampler(), PaperSampler("sampled"), jax.random.key(0), prior.denoiser,
+            prior.schedule, prior.tau, evidence, kept=3,
+        )  # fmt: skip
+
+    together = latents()
+    monkeypatch.setattr(latents_module, "CHUNK_ENTRIES", {"cpu": 12})
+    apart = latents()
+    np.testing.assert_array_equal(together[0], apart[0])
+    np.testing.assert_allclose(together[1], apart[1], atol=1e-5)
+
+
+def test_memory_does_not_grow_with_steps_times_tasks():
+    kept = steps_to_keep(59_000, 784, 100, 3000 * 128)
+    assert 4 * 59_000 * 784 * kept <= 2**30
+
+
+# --- the whole, and what can go wrong ----------------------------------------------------------
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", ["default", "paper"])
+def test_a_killed_learning_resumes_to_the_same_weights(name, tmp_path):
+    evidence = observed(gaussian_tasks(60))
+    procedure = tiny(name, sure=0.1)
+
+    def learn(checkpoint=None, stop_at=None):
+        seen = []
+
+        def watch(progress):
+            seen.append(progress)
+            if stop_at is not None and len(seen) == stop_at:
+                raise KilledError
+
+        prior = learn_prior_imperfect(
+            evidence, procedure=procedure, options=SMALL, checkpoint=checkpoint,
+            checkpoint_every=10, on_progress=watch,
+        )  # fmt: skip
+        return prior, seen
+
+    whole, seen = learn()
+    # In the middle of the warm-up, and in the middle of the first repeat.
+    for stop_at in (2, 4):
+        folder = tmp_path / f"stop-{stop_at}"
+        with pytest.raises(KilledError):
+            learn(folder, stop_at)
+        resumed, rest = learn(folder)
+        equal_weights(resumed.denoiser, whole.denoiser, rtol=0, atol=0)
+        np.testing.assert_array_equal(resumed.tau, whole.tau)
+        assert len(rest) < len(seen)
+    with pytest.raises(ArtifactError, match="other data, settings or seed"):
+        learn_prior_imperfect(evidence, procedure=tiny(name, sure=0.2), options=SMALL,
+                              checkpoint=folder)  # fmt: skip
+
+
+def test_progress_names_the_phases():
+    seen = []
+    prior = learn_prior_imperfect(
+        observed(gaussian_tasks(60)), options=SMALL, on_progress=seen.append,
+        procedure=tiny("ipinyou", rounds=3, final_steps=10),
+    )  # fmt: skip
+    names = list(dict.fromkeys(p.phase for p in seen))
+    assert names == ["warm-up", "round 1", "round 2", "round 3", "final"]
+    assert [p.done for p in seen if p.phase == "round 1"] == [10, 20]
+    assert all(p.steps == 20 for p in seen if p.phase == "round 1")
+    assert np.isnan(seen[0].score)
+    assert np.isfinite(seen[-1].score)
+    told = prior.metadata["learning"]
+    assert [row["step"] for row in told["scores"]] == [20, 40, 60, 80, 90]
+    assert told["kept_step"] == 90
+
+
+def test_the_best_score_is_kept_and_stops_the_training():
+    """A learning rate that ruins the weights after the warm-up: the warm-up's are kept."""
+    procedure = tiny("default", rounds=4, patience=1, score_every=20)
+    wild = dataclasses.replace(procedure.training, learning_rate=30.0, ema_decay=0.0)
+    prior = learn_prior_imperfect(
+        observed(gaussian_tasks(90)), options=SMALL,
+        procedure=dataclasses.replace(procedure, training=wild),
+    )  # fmt: skip
+    told = prior.metadata["learning"]
+    crps = [row["crps"] for row in told["scores"]]
+    assert told["held_out_crps"] == min(crps)
+    assert told["kept_step"] == told["scores"][int(np.argmin(crps))]["step"]
+    assert len(crps) < 5
+
+
+def test_the_choice_of_lambda_is_the_best_score():
+    best, scores = choose_sure(
+        observed(gaussian_tasks(60)), procedure=tiny("paper"), candidates=(0.0, 5.0), options=SMALL
+    )
+    assert scores.keys() == {0.0, 5.0}
+    assert best.metadata["learning"]["held_out_crps"] == min(scores.values())
+    assert best.metadata["procedure"]["sure"] == min(scores, key=scores.get)
+
+
+def test_arms_never_observed_and_empty_tasks_are_handled_and_named():
+    tasks = gaussian_tasks(60)
+    mask = np.random.default_rng(0).random(tasks.shape) < 0.5
+    mask[:, 3] = False
+    mask[:5] = False
+    prior = learn_prior_imperfect(
+        Evidence(tasks, 0.1, mask), procedure=tiny("default"), options=SMALL
+    )
+    told = prior.metadata["learning"]
+    assert told["arms_never_observed"] == [3]
+    assert 3 in told["arms_seldom_calibrated"]
+    assert sum(prior.metadata["data"][key] for key in ("tasks", "calibration")) == mask.any(1).sum()
+    assert np.isfinite(prior.sample(5)).all()
+
+
+def test_without_noise_the_divergence_term_is_gone():
+    """λ > 0 with noise 0 is no error: Stein's correction for no noise is 0."""
+    evidence = observed(gaussian_tasks(60), noise=0.0)
+    with_term, without = (
+        learn_prior_imperfect(evidence, procedure=tiny("paper", sure=sure), options=SMALL)
+        for sure in (0.3, 0.0)
+    )
+    equal_weights(with_term.denoiser, without.denoiser, rtol=0, atol=0)
+
+
+def test_inverse_variances_follow_the_noise():
+    evidence = observed(gaussian_tasks(60))
+    uneven = Evidence(evidence.mean, np.where(np.arange(6) < 3, 0.1, 0.4), evidence.mask)
+    prior = learn_prior_imperfect(
+        uneven, procedure=tiny("paper", weighting="inverse-variance"), options=SMALL
+    )
+    assert np.isfinite(prior.sample(3)).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tasks": np.zeros((10, 6))}, "expected Evidence"),
+        ({"tasks": Evidence.none(6)}, "shape"),
+        ({"tasks": Evidence.none(6, (10,))}, "no task has any observation"),
+        ({"tasks": Evidence(np.ones((10, 6)), 0.1)}, "all observations are equal"),
+        ({"tasks": observed(gaussian_tasks(4))}, "at least 6"),
+        ({"calibration": Evidence(np.zeros((9, 5)), 0.1)}, "calibration: has 5 arms"),
+        ({"procedure": "paprika"}, "procedure: unknown"),
+    ],
+)
+def test_bad_data_are_refused(arguments, message):
+    given = {"tasks": observed(gaussian_tasks(60)), "procedure": tiny("default"), **arguments}
+    with pytest.raises(InvalidInputError, match=message):
+        learn_prior_imperfect(given.pop("tasks"), given.pop("calibration", None), **given)
+
+
+def test_a_mask_that_contradicts_nan_is_refused():
+    with pytest.raises(InvalidInputError, match="mask is True"):
+        Evidence([[1.0, np.nan]], 0.1, [[True, True]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"start": "hope"}, "start"),
+        ({"rounds": -1}, "rounds"),
+        ({"sure": -0.1}, "sure"),
+        ({"sure": (0.1, 0.2)}, "sure: 2 values"),
+        ({"sure": float("nan")}, "sure"),
+        ({"anchor": 2.0}, "anchor"),
+        ({"sampler": "gibbs"}, "sampler"),
+        ({"weighting": "inverse-variance", "smallest_variance": 0.0}, "smallest_variance"),
+        ({"draws": 0}, "draws"),
+    ],
+)
+def test_bad_procedures_are_refused(changes, message):
+    with pytest.raises(InvalidInputError, match=message):
+        dataclasses.replace(Procedure(), **changes)
+
+
+@pytest.mark.parametrize("settings", [(1.0, 0.1), (-0.1, 0.1), (0.5, -1.0), (0.5, np.nan)])
+def test_bad_corruption_is_refused(settings):
+    with pytest.raises(InvalidInputError):
+        Corruption(*settings)
+
+
+def test_corruption_has_the_rates_it_says():
+    sets = PopularNiche().split(train=400, calibration=50, test=1, seed=0)
+    known = corrupt(sets, Corruption(0.3, 0.2), seed=0)
+    mask = np.asarray(known.train.mask)
+    n = mask.size
+    assert abs(mask.mean() - 0.7) < 4.5 * np.sqrt(0.21 / n)
+    errors = (np.asarray(known.train.mean) - sets.train)[mask]
+    assert abs(errors.std() - 0.2) < 4.5 * 0.2 / np.sqrt(2 * len(errors))
+    assert float(known.train.std[mask].min()) == pytest.approx(0.2)
