@@ -113,7 +113,13 @@ def main() -> None:
                 prior = train_prior_imperfect(problem, known, recipe, seed=options.seed)
                 more = tau_error(prior, tasks, options.seed) | {
                     key: prior.metadata["learning"][key]
-                    for key in ("held_out_crps", "held_out_rmse", "kept_step", "scores")
+                    for key in (
+                        "held_out_crps",
+                        "held_out_stderr",
+                        "held_out_rmse",
+                        "kept_step",
+                        "scores",
+                    )
                 }
             trained = time.perf_counter() - started
             draws = prior.sample(2000, seed=1)

@@ -142,11 +142,11 @@ def calibrate_imperfect(
     variance = anchor * np.maximum((np.asarray(fit, np.float64) - noise) / count, 0.0)
     variance += (1 - anchor) * np.asarray(drawn, np.float64)
     rare = observations < least
-    if rare.all():
-        raise InvalidInputError(
-            f"calibration: no arm was observed in {least} or more tasks; give more tasks"
-        )
-    variance[:, rare] = variance[:, ~rare].mean(1, keepdims=True)
+    if not observations.any():
+        raise InvalidInputError("calibration: no task has any observation")
+    # Each of the others counts once; where all are rare, each observation does.
+    others = observations.astype(float) if rare.all() else (~rare).astype(float)
+    variance[:, rare] = np.average(variance, axis=1, weights=others)[:, None]
     tau = jnp.asarray(np.sqrt(np.maximum(variance, floor**2)), jnp.float32)
     return ImperfectCalibration(tau, observations, np.flatnonzero(rare))
 

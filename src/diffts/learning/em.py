@@ -22,6 +22,7 @@ from diffts.diffusion.networks import NetworkDenoiser
 from diffts.diffusion.posterior import PaperSampler, as_sampler
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
+from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.calibration import ImperfectCalibration, calibrate, calibrate_imperfect
 from diffts.learning.clean import Clean
@@ -48,7 +49,7 @@ class EMState(eqx.Module):
         tau: its calibrated errors, ``(L, K)``.
         best: the denoiser with the best held-out score so far.
         best_tau: its calibrated errors.
-        scores: held-out CRPS and RMSE of each scoring, NaN before it; ``(scorings, 2)``.
+        scores: held-out CRPS, RMSE and the CRPS's standard error of each scoring, NaN before it.
     """
 
     phase: Int[Array, ""]
@@ -57,7 +58,7 @@ class EMState(eqx.Module):
     tau: Float[Array, "L K"]
     best: NetworkDenoiser
     best_tau: Float[Array, "L K"]
-    scores: Float[Array, "scorings 2"]
+    scores: Float[Array, "scorings 3"]
 
 
 class ImperfectLearning:
@@ -110,7 +111,7 @@ class ImperfectLearning:
             tau=tau,
             best=denoiser,
             best_tau=tau,
-            scores=jnp.full((len(self.scored), 2), jnp.nan),
+            scores=jnp.full((len(self.scored), len(Score._fields)), jnp.nan),
         )
 
     def run(self, state: EMState) -> Iterator[EMState]:
@@ -124,6 +125,11 @@ class ImperfectLearning:
                 for training in train(
                     state.training, objective, config, self.schedule, self.seed, until
                 ):
+                    if not np.isfinite(float(training.loss)):
+                        raise InvalidInputError(
+                            f"training: the loss is {float(training.loss)} at step "
+                            f"{int(training.step)}; try a lower learning rate"
+                        )
                     state = eqx.tree_at(lambda s: s.training, state, training)
                     if int(training.step) == until:
                         state = self._scored(state)

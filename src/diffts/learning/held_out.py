@@ -23,10 +23,12 @@ class Score(NamedTuple):
         crps: continuous ranked probability score of the predictive distribution. It is proper:
             in expectation no other prediction beats the true posterior predictive.
         rmse: error of the posterior mean, with the observations' own noise taken out.
+        stderr: standard error of ``crps``, from task to task.
     """
 
     crps: float
     rmse: float
+    stderr: float
 
 
 class HeldOut(NamedTuple):
@@ -87,15 +89,23 @@ def score(
     y = np.asarray(held_out.evidence.mean, np.float64)[held_out.hidden]
     std = np.asarray(held_out.evidence.std, np.float64)[held_out.hidden]
     predicted = x + std * generator.standard_normal(x.shape)
-    crps = np.abs(predicted - y).mean() - 0.5 * _mean_distance(predicted)
+    entries = np.abs(predicted - y).mean(0) - 0.5 * _mean_distance(predicted)
     # The mean of the draws misses the posterior mean by their variance over their number.
     squared = (x.mean(0) - y) ** 2 - std**2 - x.var(0, ddof=1) / draws
-    return Score(float(crps), float(np.sqrt(max(squared.mean(), 0.0))))
+    rmse = float(np.sqrt(max(squared.mean(), 0.0)))
+    return Score(float(entries.mean()), rmse, _stderr(entries, np.nonzero(held_out.hidden)[0]))
 
 
-def _mean_distance(draws: NDArray[np.float64]) -> float:
-    """Mean ``|a - b|`` over pairs of different draws: from the sorted draws, column by column."""
+def _stderr(entries: NDArray[np.float64], task: NDArray[np.int64]) -> float:
+    """Standard error of the mean of entries that are independent between tasks, not within."""
+    deviation = np.bincount(task, weights=entries - entries.mean())
+    return float(np.sqrt((deviation**2).sum()) / len(entries))
+
+
+def _mean_distance(draws: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean ``|a - b|`` over pairs of different draws, column by column: from the sorted draws."""
     n = len(draws)
     ordered = np.sort(draws, axis=0)
     weights = 2 * np.arange(1, n + 1) - n - 1
-    return float(2 * (weights @ ordered).mean() / (n * (n - 1)))
+    distance: NDArray[np.float64] = 2 * (weights @ ordered) / (n * (n - 1))
+    return distance

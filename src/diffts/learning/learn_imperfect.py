@@ -142,7 +142,10 @@ def choose_sure(
     on_progress: Callable[[float, Progress], None] | None = None,
     **how: Any,
 ) -> tuple[DiffusionPrior, dict[float, float]]:
-    """Learn with several λ, and keep the one that predicts hidden observations best.
+    """Learn with several λ, and keep the smallest that predicts hidden observations well.
+
+    That is the smallest λ whose held-out CRPS is within one standard error of the best: a larger
+    one adds a bias, and must earn it.
 
     Args:
         tasks: training tasks, as in :func:`learn_prior_imperfect`.
@@ -153,25 +156,25 @@ def choose_sure(
         **how: further arguments of :func:`learn_prior_imperfect`.
 
     Returns:
-        The best prior, and the held-out CRPS of each λ (in the user's units, smaller is better).
+        The chosen prior, and the held-out CRPS of each λ (in the user's units, smaller is better).
     """
     if not candidates:
         raise InvalidInputError("candidates: none given")
-    best: DiffusionPrior | None = None
-    scores: dict[float, float] = {}
-    for sure in candidates:
-        prior = learn_prior_imperfect(
+    priors: dict[float, DiffusionPrior] = {}
+    for sure in sorted(candidates):
+        priors[sure] = learn_prior_imperfect(
             tasks,
             calibration,
             procedure=dataclasses.replace(as_procedure(procedure), sure=sure),
             on_progress=None if on_progress is None else _bind(on_progress, sure),
             **how,
         )
-        scores[sure] = prior.metadata["learning"]["held_out_crps"]
-        if best is None or scores[sure] < min(list(scores.values())[:-1]):
-            best = prior
-    assert best is not None
-    return best, scores
+    told = {sure: prior.metadata["learning"] for sure, prior in priors.items()}
+    scores = {sure: float(account["held_out_crps"]) for sure, account in told.items()}
+    best = min(scores, key=scores.__getitem__)
+    good_enough = scores[best] + told[best]["held_out_stderr"]
+    chosen = min(sure for sure, crps in scores.items() if crps <= good_enough)
+    return priors[chosen], scores
 
 
 def _bind(
@@ -265,11 +268,17 @@ def _account(
     never = np.flatnonzero(~np.asarray(learning.train.mask).any(0))
     return {
         "scores": [
-            {"step": learning.scored[i], "crps": scale * scores[i, 0], "rmse": scale * scores[i, 1]}
+            {
+                "step": learning.scored[i],
+                "crps": scale * scores[i, 0],
+                "rmse": scale * scores[i, 1],
+                "stderr": scale * scores[i, 2],
+            }
             for i in done
         ],
         "kept_step": learning.scored[kept],
         "held_out_crps": scale * scores[kept, 0],
+        "held_out_stderr": scale * scores[kept, 2],
         "held_out_rmse": scale * scores[kept, 1],
         "arms_seldom_calibrated": [int(arm) for arm in seldom],
         "arms_never_observed": [int(arm) for arm in never],
