@@ -1,6 +1,7 @@
 """Priors from half-missing, noisy data: τ, held-out score and regret of each procedure.
 
 python -m benchmarks.imperfect [--out FILE.json] [--problem NAME]… [--scale 1.0] [--row NAME]…
+python -m benchmarks.imperfect --summary results/h200-imperfect.json
 """
 
 from __future__ import annotations
@@ -77,7 +78,11 @@ def main() -> None:
     parser.add_argument("--horizon", type=int)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--summary", type=Path)
     options = parser.parse_args()
+    if options.summary is not None:
+        summarise(options.summary)
+        return
     console = Console(width=160)
     rows: list[dict[str, Any]] = []
 
@@ -143,6 +148,27 @@ def main() -> None:
             rows.append(row(name, policy, run, time.perf_counter() - started))
             tell(console, rows[-1])
             save()
+
+
+def summarise(path: Path) -> None:
+    """Print saved rows, and how far each is above ours, task by task."""
+    console = Console(width=160)
+    content = json.loads(path.read_text())
+    rows = [row for run in content.get("runs", [content]) for row in run["rows"]]
+    for result in rows:
+        tell(console, result)
+    ours = {row["problem"]: row for row in rows if row["prior"] == "ours"}
+    for result in rows:
+        reference = ours[result["problem"]]
+        if result is reference:
+            continue
+        gap = np.subtract(result["regret_of_tasks"], reference["regret_of_tasks"])
+        error = gap.std(ddof=1) / np.sqrt(len(gap))
+        console.print(
+            f"{result['problem']:14s} {result['prior']}: above ours by {gap.mean():.1f} ± "
+            f"{error:.1f}, {gap.mean() / error:.1f} standard errors task by task",
+            highlight=False,
+        )
 
 
 def tell(console: Console, result: dict[str, Any]) -> None:

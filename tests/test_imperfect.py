@@ -490,7 +490,7 @@ def plan_scores(monkeypatch, plan):
     """Let the held-out scores be those of ``plan(learning)``, in their order."""
     plans = {}
 
-    def planned(self, denoiser, tau):
+    def planned(self, *_):
         return Score(next(plans.setdefault(id(self), iter(plan(self)))), 1.0, 0.02)
 
     monkeypatch.setattr(ImperfectLearning, "score", planned)
