@@ -60,7 +60,7 @@ class Parameters(NamedTuple):
 
 
 def fit_mixture_imperfect(
-    evidence: Evidence, components: int, seed: Seed = 0, *, iterations: int = 8
+    evidence: Evidence, components: int, seed: Seed = 0, *, iterations: int = 4
 ) -> GaussianMixture:
     """A full-covariance mixture from incomplete, noisy tasks, by EM on what was observed.
 
