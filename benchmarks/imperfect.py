@@ -176,7 +176,8 @@ def tell(console: Console, result: dict[str, Any]) -> None:
         f"{result['problem']:14s} {result['prior']:18s} {result['regret']:6.1f} ± "
         f"{result['stderr']:.1f}  τ error {result.get('tau_error', np.nan):.3f} (first ten "
         f"{result.get('tau_error_first_ten', np.nan):.3f})  CRPS "
-        f"{result.get('held_out_crps', np.nan):.5f} of step {result.get('kept_step', '-')}  "
+        f"{result.get('held_out_crps', np.nan):.5f} ± {result.get('held_out_stderr', np.nan):.5f} "
+        f"of step {result.get('kept_step', '-')}  "
         f"width {result.get('width_of_prior', np.nan):.3f}  {result['seconds']:.0f} s",
         highlight=False,
     )

@@ -57,8 +57,12 @@ def assert_same(a, b):
     np.testing.assert_array_equal(a.reconstruction_error, b.reconstruction_error)
 
 
-@pytest.mark.parametrize("name", sorted(NETWORKS))
-@pytest.mark.parametrize("predicts", ["clean", "noise", "velocity"])
+@pytest.mark.parametrize(
+    ("name", "predicts"),
+    # What is predicted is a word in the config, the same for all networks: one shows it.
+    [*((name, "clean") for name in sorted(NETWORKS)), ("residual-mlp", "noise"),
+     ("residual-mlp", "velocity")],
+)  # fmt: skip
 def test_network_priors_come_back_the_same(tmp_path, name, predicts):
     prior = network_prior(name, predicts)
     prior.save(tmp_path / "prior")

@@ -157,10 +157,9 @@ def test_train_inspect_and_compare_work_together(diffts, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("procedure", ["default", "paper"])
-def test_imperfect_data_serve_all_policies(diffts, tmp_path, procedure):
+def test_imperfect_data_serve_all_policies(diffts, tmp_path):
     """Few past tasks, so few that some arms are observed too seldom to calibrate."""
-    few = ("--data", "imperfect", "--missing", 0.8, "--past-tasks", 60, "--procedure", procedure)
+    few = ("--data", "imperfect", "--missing", 0.8, "--past-tasks", 60)
     prior, file = tmp_path / "prior", tmp_path / "race.json"
     result = diffts("train", "groups", "--out", prior, "--steps", 30, *few)
     assert result.returncode == 0, result.stderr

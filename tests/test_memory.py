@@ -41,7 +41,7 @@ procedure = dataclasses.replace(
 )
 learn_prior_imperfect(
     train, other, procedure=procedure, options={"width": 16, "n_blocks": 1},
-    schedule=Schedule.linear(8),
+    schedule=Schedule.linear(4),
 )
 status = open("/proc/self/status").read()
 print(int(re.search(r"VmHWM:\\s+(\\d+) kB", status)[1]) / 1e6)

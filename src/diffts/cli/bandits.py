@@ -247,7 +247,7 @@ def inspect(
             f"{error[i].mean():.4g}" for i in (0, len(error) // 2, -1)
         ),
         "mean and sd of draws": "{:.4g}, {:.4g}".format(*_mean_sd(prior.sample(200))),
-        "metadata": ", ".join(f"{k}: {v}" for k, v in prior.metadata.items()) or "-",
+        **_metadata(prior.metadata),
     }.items():
         table.add_row(name, str(value))
     out.print(table)
@@ -255,6 +255,19 @@ def inspect(
         raise InvalidInputError("tau: not finite")
     draw_prior(prior, figure)
     out.print(f"Picture: {figure}", highlight=False)
+
+
+def _metadata(metadata: dict[str, Any]) -> dict[str, str]:
+    """Metadata as rows; of learning from imperfect data only the outcome."""
+    rows = {key: str(value) for key, value in metadata.items() if key not in _LONG}
+    if told := metadata.get("learning"):
+        rows["held-out CRPS, error of the mean"] = (
+            f"{told['held_out_crps']:.4g}, {told['held_out_rmse']:.4g}"
+        )
+        rows["arms never observed, seldom calibrated"] = (
+            f"{len(told['arms_never_observed'])}, {len(told['arms_seldom_calibrated'])}"
+        )
+    return rows
 
 
 def _mean_sd(values: Any) -> tuple[float, float]:
@@ -401,6 +414,8 @@ def _sentence(runs: dict[str, Simulation], ranked: list[str]) -> str:
         f"{gap.mean():.1f} is {gap.mean() / error:.1f} standard errors, task by task."
     )
 
+
+_LONG = ("learning", "procedure")  # metadata that would fill the screen
 
 COMMANDS: dict[Callable[..., Any], str] = {
     demo: "diffts demo --out out",
