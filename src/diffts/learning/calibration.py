@@ -80,6 +80,10 @@ def _calibrate(
     return jax.lax.map(at_level, levels)
 
 
+#: An arm observed in fewer calibration tasks than this has no error of its own.
+LEAST_OBSERVATIONS = 10
+
+
 class ImperfectCalibration(NamedTuple):
     """Calibrated errors from imperfect data, and how far to trust them.
 
@@ -102,7 +106,7 @@ def calibrate_imperfect(
     schedule: Schedule | None = None,
     anchor: float = 1.0,
     floor: float = 1e-3,
-    least: int = 10,
+    least: int = LEAST_OBSERVATIONS,
     seed: Seed = 0,
 ) -> ImperfectCalibration:
     """τ from incomplete and noisy tasks (Algorithm 'Variance Calibration from Imperfect Data').

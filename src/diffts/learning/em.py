@@ -24,7 +24,7 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
-from diffts.learning.calibration import ImperfectCalibration, calibrate, calibrate_imperfect
+from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.clean import Clean
 from diffts.learning.factor import fit_factor_gaussian
 from diffts.learning.held_out import HeldOut, Score, score
@@ -97,7 +97,6 @@ class ImperfectLearning:
                              phase.steps)
             }
         )  # fmt: skip
-        self.last_calibration: ImperfectCalibration | None = None
 
     # --- the state ---------------------------------------------------------------------------
 
@@ -132,9 +131,9 @@ class ImperfectLearning:
                         )
                     state = eqx.tree_at(lambda s: s.training, state, training)
                     if int(training.step) == until:
-                        state = self._scored(state)
-                    if int(training.step) == end:
-                        state = self._next_phase(state)
+                        state, tau = self._scored(state)
+                        if until == end:
+                            state = self._next_phase(state, tau)
                     yield state
 
     def result(self, state: EMState) -> tuple[NetworkDenoiser, Float[Array, "L K"]]:
@@ -157,7 +156,7 @@ class ImperfectLearning:
         ]
         return number > patience and min(best_of_phase[-patience:]) > min(best_of_phase)
 
-    def _scored(self, state: EMState) -> EMState:
+    def _scored(self, state: EMState) -> tuple[EMState, Float[Array, "L K"]]:
         """Calibrate and score the current weights; keep them if they are the best."""
         denoiser = state.training.trained
         number = self.scored.index(int(state.training.step))
@@ -167,13 +166,16 @@ class ImperfectLearning:
         best = number == 0 or got.crps < float(jnp.nanmin(state.scores[:, 0]))
         if best or not self.procedure.select:
             state = eqx.tree_at(lambda s: (s.best, s.best_tau), state, (denoiser, tau))
-        return eqx.tree_at(lambda s: (s.scores, s.tau), state, (scores, tau))
+        return eqx.tree_at(lambda s: s.scores, state, scores), tau
 
-    def _next_phase(self, state: EMState) -> EMState:
+    def _next_phase(self, state: EMState, tau: Float[Array, "L K"]) -> EMState:
         """Hand the trained weights to the next E-step; start Adam anew if asked to."""
         number = int(state.phase) + 1
         trained = state.training.trained
-        state = eqx.tree_at(lambda s: (s.phase, s.source), state, (jnp.int32(number), trained))
+        # Only here: a run that goes on in the middle of a phase must draw with the same τ again.
+        state = eqx.tree_at(
+            lambda s: (s.phase, s.source, s.tau), state, (jnp.int32(number), trained, tau)
+        )
         if self.procedure.optimiser == "warm" or number == len(self.phases):
             return state
         anew = initial_state(trained, self.procedure.training_of(number))
@@ -259,8 +261,7 @@ class ImperfectLearning:
         seed = self.seed + 1
         anchor = 1.0
         if self.procedure.calibration == "gaussian":
-            few = self._gaussian_draws
-            draws = self._calibration_draws(FINAL_DRAWS) if final else few
+            draws = self._calibration_draws(FINAL_DRAWS) if final else self._gaussian_draws
             anchor = self.procedure.anchor
         else:
             filled = jnp.where(self.calibration.mask, self.calibration.mean, self.imputed)
@@ -271,10 +272,9 @@ class ImperfectLearning:
                 steps=self._chain_length(),
                 seed=jax.random.fold_in(jax.random.key(self.seed), 2_000_000 + number),
             )
-        self.last_calibration = calibrate_imperfect(
+        return calibrate_imperfect(
             denoiser, self.calibration, draws, schedule=self.schedule, anchor=anchor, seed=seed
-        )
-        return self.last_calibration.tau
+        ).tau
 
     def score(self, denoiser: NetworkDenoiser, tau: Float[Array, "L K"]) -> Score:
         """Held-out score, standardised."""

@@ -14,6 +14,7 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
+from diffts.learning.calibration import LEAST_OBSERVATIONS
 from diffts.learning.checkpoint import Checkpoint, fingerprint
 from diffts.learning.em import EMState, ImperfectLearning
 from diffts.learning.held_out import hide
@@ -264,7 +265,7 @@ def _account(
     best = min(done, key=lambda i: scores[i, 0])
     kept = best if learning.procedure.select else done[-1]
     observations = np.asarray(calibration.mask).sum(0)
-    seldom = np.flatnonzero(observations < 10)
+    seldom = np.flatnonzero(observations < LEAST_OBSERVATIONS)
     never = np.flatnonzero(~np.asarray(learning.train.mask).any(0))
     return {
         "scores": [
