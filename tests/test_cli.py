@@ -78,6 +78,8 @@ def test_help_has_examples(diffts, command):
         (["compare", "groups", "--data", "imperfect", "--noise", "-1"], "noise"),
         (["compare", "groups", "--data", "imperfect", "--procedure", "luck"], "procedure"),
         (["compare", "groups", "--data", "imperfect", "--sure", "much"], "sure"),
+        (["compare", "groups", "--procedure", "paper"], "only with --data imperfect"),
+        (["train", "groups", "--out", "x", "--noise", "0.3"], "only with --data imperfect"),
         (["compare", "groups", "--past-tasks", "1"], "past_tasks"),
         (["train", "groups"], "--out"),
         (["train", "chess", "--out", "x"], "problem"),

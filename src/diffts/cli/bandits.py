@@ -144,7 +144,8 @@ def compare(
         out.print(f"Priors from simulated ad slots, tested on {source}.", highlight=False)
     given = None if prior is None else DiffusionPrior.load(prior)
     recipe = _recipe(Recipe(), train_steps)
-    known = _imperfect(data, sets, missing, noise, seed)
+    asked = procedure != "default" or sure is not None
+    known = _imperfect(data, sets, missing, noise, asked, seed)
     if known is not None:
         recipe = _imperfect_recipe(recipe, procedure, train_steps, sure)
     started = time.perf_counter()
@@ -154,7 +155,8 @@ def compare(
     settings = {"horizon": horizon, "noise_std": noise_std, "sampler": sampler, "steps": steps}
     runs = _race(race, names, settings)
     if figure is not None:
-        draw_regret(runs, figure, title=chosen.name)
+        title = chosen.name if known is None else f"{chosen.name}, priors from imperfect data"
+        draw_regret(runs, figure, title=title)
     _report(runs, time.perf_counter() - started, json_file)
 
 
@@ -191,7 +193,8 @@ def train(
     chosen = _problem(problem)
     recipe = _recipe(Recipe(network=network), train_steps)
     sets = past_and_test(chosen, past_tasks, 0, seed)
-    known = _imperfect(data, sets, missing, noise, seed)
+    asked = procedure != "default" or sure is not None
+    known = _imperfect(data, sets, missing, noise, asked, seed)
     if known is not None:
         if paper:
             raise InvalidInputError("--paper-recipe: for clean data; here --procedure paper")
@@ -301,13 +304,17 @@ def _recipe(recipe: Any, train_steps: int) -> Any:
     return dataclasses.replace(recipe, training=training)
 
 
-def _imperfect(data: str, sets: Any, missing: float, noise: float, seed: int) -> Any:
-    """What is known of the tasks; None for everything."""
+def _imperfect(data: str, sets: Any, missing: float, noise: float, others: bool, seed: int) -> Any:
+    """What is known of the tasks; None for everything. ``others``: more options ask for it."""
     from diffts.problems import Corruption, corrupt
     from diffts.validation import one_of
 
     corruption = Corruption(missing, noise)
     if one_of("data", data, ("clean", "imperfect")) == "clean":
+        if others or corruption != Corruption():
+            raise InvalidInputError(
+                "--missing, --noise, --procedure, --sure: only with --data imperfect"
+            )
         return None
     return corrupt(sets, corruption, seed)
 

@@ -126,11 +126,7 @@ def _fit_by_em(
     scale = float(np.mean(start.std**2)) ** 0.5 or 1.0
     shift = float(start.mean.mean())
     data = _standardised(observed, shift, scale)
-    now = Parameters(
-        jnp.asarray(np.log(np.maximum(start.weights, 1e-30)), jnp.float32),
-        jnp.asarray((start.means - shift) / scale, jnp.float32),
-        jnp.asarray(start.covariances / scale**2, jnp.float32),
-    )
+    now = _parameters(start, shift, scale)
     pull = jnp.float32(
         0.0 if towards is None else evidence.n_arms if strength is None else strength
     )
@@ -177,11 +173,7 @@ def draw_posterior(
         roots.append(basis * np.sqrt(np.maximum(eigenvalues, 0.0)))
     key_data = np.asarray(jax.random.key_data(as_key(seed)))
     with on_cpu():
-        parameters = Parameters(
-            jnp.asarray(np.log(np.maximum(mixture.weights, 1e-30)), jnp.float32),
-            jnp.asarray((mixture.means - shift) / scale, jnp.float32),
-            jnp.asarray(mixture.covariances / scale**2, jnp.float32),
-        )
+        parameters = _parameters(mixture, shift, scale)
         data = _standardised(pack(evidence), shift, scale)
         key = jax.random.wrap_key_data(jnp.asarray(key_data))
         root = jnp.asarray(np.stack(roots), jnp.float32)
@@ -201,6 +193,15 @@ def pack(evidence: Evidence) -> Observed:
         np.asarray(evidence.mean)[rows, arm],
         np.asarray(evidence.std)[rows, arm] ** 2,
         present,
+    )
+
+
+def _parameters(mixture: GaussianMixture, shift: float, scale: float) -> Parameters:
+    """A mixture in standardised units."""
+    return Parameters(
+        jnp.asarray(np.log(np.maximum(mixture.weights, 1e-30)), jnp.float32),
+        jnp.asarray((mixture.means - shift) / scale, jnp.float32),
+        jnp.asarray(mixture.covariances / scale**2, jnp.float32),
     )
 
 
@@ -240,6 +241,12 @@ def _factor(
     spread = spread + jnp.diag(jnp.where(task.present, task.variance, 1.0))
     residual = jnp.where(task.present, task.value - mean[task.arm], 0.0)
     return jnp.linalg.cholesky(spread), residual
+
+
+def _log_density(factor: Float[Array, "P P"], residual: Float[Array, " P"]) -> Float[Array, ""]:
+    """Log density of ``N(0, LL')`` at the residual, without the constant."""
+    whitened = jax.scipy.linalg.solve_triangular(factor, residual, lower=True)
+    return -0.5 * jnp.sum(whitened**2) - jnp.sum(jnp.log(jnp.diag(factor)))
 
 
 def _em_iteration(
@@ -286,10 +293,8 @@ def _joint(now: Parameters, data: Observed) -> Float[Array, "N C"]:
     chunked, n_tasks = _chunks(data, 1)
 
     def of_task(task: Observed, mean: Any, covariance: Any) -> Float[Array, ""]:
-        factor, residual = _factor(mean, covariance, task)
-        whitened = jax.scipy.linalg.solve_triangular(factor, residual, lower=True)
         constant = 0.5 * math.log(2 * math.pi) * jnp.sum(task.present)
-        return -0.5 * jnp.sum(whitened**2) - jnp.sum(jnp.log(jnp.diag(factor))) - constant
+        return _log_density(*_factor(mean, covariance, task)) - constant
 
     def of_component(component: tuple[Any, Any]) -> Float[Array, " N"]:
         values = jax.lax.map(
@@ -364,11 +369,7 @@ def _draw(
         factors, residuals = jax.vmap(lambda m, c: _factor(m, c, task))(
             prior.means, prior.covariances
         )
-        whitened = jax.vmap(
-            lambda factor, r: jax.scipy.linalg.solve_triangular(factor, r, lower=True)
-        )(factors, residuals)
-        log_determinants = jnp.sum(jnp.log(jax.vmap(jnp.diag)(factors)), 1)
-        joint = prior.log_weights - 0.5 * jnp.sum(whitened**2, 1) - log_determinants
+        joint = prior.log_weights + jax.vmap(_log_density)(factors, residuals)
 
         def one(draw_key: KeyArray) -> Float[Array, " K"]:
             which_key, prior_key, noise_key = jax.random.split(draw_key, 3)

@@ -11,8 +11,8 @@ import jax
 def on_cpu() -> AbstractContextManager[Any]:
     """Run what is inside on the CPU, whatever the default device.
 
-    A GPU factorises thousands of small matrices no faster than a few CPU cores do, and takes far
-    longer to compile for each size.
+    In a first try on a GPU the fits took longer than all the training after them; we take it that
+    compiling batched factorisations for each of their many sizes costs more than it saves.
     """
     device: AbstractContextManager[Any] = jax.default_device(jax.devices("cpu")[0])
     return device
