@@ -38,16 +38,6 @@ ROWS: dict[str, Procedure | None] = {
 BASELINES = ("gts-full", "gts-diag", "gmmts-10", "ucb1")
 
 
-def scaled(procedure: Procedure, scale: float) -> Procedure:
-    """The same procedure with all phases shorter, to try this script out."""
-    return dataclasses.replace(
-        procedure,
-        warmup_steps=max(1, int(scale * procedure.warmup_steps)),
-        inner_steps=max(1, int(scale * procedure.inner_steps)),
-        score_every=max(1, int(scale * procedure.score_every)),
-    )
-
-
 def tau_error(prior: DiffusionPrior, tasks: TaskSets, seed: int) -> dict[str, float]:
     """Mean ``|τ / τ_clean - 1|`` over arms and steps; τ_clean from exact calibration tasks."""
     shift, scale = float(prior.shift), float(prior.scale)
@@ -114,7 +104,7 @@ def main() -> None:
                 recipe = dataclasses.replace(recipe, training=training)
                 prior = train_prior(problem, tasks, recipe, seed=options.seed)
             else:
-                recipe = dataclasses.replace(recipe, procedure=scaled(procedure, options.scale))
+                recipe = dataclasses.replace(recipe, procedure=procedure.scaled(options.scale))
                 prior = train_prior_imperfect(problem, known, recipe, seed=options.seed)
                 more = tau_error(prior, tasks, options.seed) | {
                     key: prior.metadata["learning"][key]

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from diffts._version import __version__
-from diffts.cli import bandits, core
+from diffts.cli import bandits, core, reproduce
 from diffts.cli.common import err, out, turn_on_compile_cache
 from diffts.errors import DifftsError, InvalidInputError
 
@@ -25,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for _module in (bandits, core):
+for _module in (bandits, core, reproduce):
     for _command, _example in _module.COMMANDS.items():
         app.command(epilog=f"Example:  {_example}")(_command)
 

@@ -328,19 +328,14 @@ def _imperfect_recipe(recipe: Any, procedure: str, train_steps: int, sure: str |
     named = as_procedure(procedure)
     if train_steps < 1:
         raise InvalidInputError(f"train_steps: must be at least 1, got {train_steps}")
-    ratio = train_steps / 15_000
-    scaled = {
-        name: max(1, round(ratio * getattr(named, name)))
-        for name in ("warmup_steps", "inner_steps", "final_steps", "score_every")
-        if getattr(named, name)
-    }
     weight: float | str | None = sure
     if sure is not None and sure != "auto":
         try:
             weight = float(sure)
         except ValueError:
             raise InvalidInputError(f"sure: expected a number or 'auto', got {sure!r}") from None
-    return dataclasses.replace(recipe, procedure=dataclasses.replace(named, **scaled), sure=weight)
+    scaled = named.scaled(train_steps / 15_000)
+    return dataclasses.replace(recipe, procedure=scaled, sure=weight)
 
 
 def _account(prior: Any) -> None:

@@ -42,7 +42,7 @@ def turn_on_compile_cache() -> None:
 
 
 @contextmanager
-def progress(what: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
+def progress(what: str, total: int | None) -> Iterator[Callable[..., None]]:
     """A bar on standard error that disappears when done; silent where that is not a terminal."""
     columns: list[Any] = [TextColumn("{task.description}"), BarColumn()]
     if total is not None:
@@ -50,7 +50,11 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int, str], None
     columns.append(TextColumn("{task.fields[note]}"))
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what, total=total, note="")
-        yield lambda done, note: bar.update(task, completed=done, note=note)
+
+        def advance(done: int, note: str, total: int | None = total) -> None:
+            bar.update(task, completed=done, total=total, note=note)
+
+        yield advance
 
 
 @contextmanager

@@ -233,6 +233,7 @@ def _denoiser_skeleton(recipe: Mapping[str, Any], n_arms: int) -> Denoiser:
                 recipe["network"],
                 n_arms,
                 predicts=recipe["predicts"],
+                compute=recipe.get("compute", "float32"),
                 **recipe["options"],
             )
         )

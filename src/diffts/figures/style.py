@@ -19,12 +19,31 @@ COLOURS = {
     "epsilon-greedy": "#17becf",
     "uniform": "#000000",
 }
+#: Variants of DiffTS in the ablations: its usual colour for what the paper proposes.
+COLOURS |= {
+    "predicted noise": COLOURS["diffts"],
+    "sampled noise": "#ff7f0e",
+    "calibrated": COLOURS["diffts"],
+    "partly calibrated": "#ff7f0e",
+    "not calibrated": "#8c564b",
+    "with EM": COLOURS["diffts"],
+    "without EM": "#ff7f0e",
+    "EM and SURE": COLOURS["diffts"],
+    "EM, λ = 0": "#ff7f0e",
+    "SURE, no EM": "#8c564b",
+    "our procedure": "#2ca02c",
+    "λ = 0": "#fdbe85",
+    "λ = 0.1": COLOURS["diffts"],
+    "λ = 0.3": "#a63603",
+    "λ = 1": "#54278f",
+}
 _SPARE = ("#ff7f0e", "#98df8a", "#c49c94", "#9edae5")
 _LABELS = {"diffts": "DiffTS", "ucb1": "UCB1"}
 
 
 def colour_of(policy: str) -> str:
     """The colour of a policy; an unknown one gets a spare colour that depends on its name."""
+    policy = policy.removesuffix(" (perfect data)")
     return COLOURS.get(policy) or _SPARE[sum(map(ord, policy)) % len(_SPARE)]
 
 
@@ -33,6 +52,8 @@ def label_of(policy: str) -> str:
     if policy in _LABELS:
         return _LABELS[policy]
     head, *tail = policy.split("-")
+    if " " in head:
+        return policy  # words already
     known = {"gts": "GTS", "gmmts": "GMMTS", "ucb1": "UCB1", "diffts": "DiffTS"}
     return "-".join([known.get(head, head), *tail])
 

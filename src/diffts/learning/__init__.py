@@ -2,13 +2,20 @@
 
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.clean import train_clean
-from diffts.learning.learn import learn_prior
-from diffts.learning.learn_imperfect import Progress, choose_sure, learn_prior_imperfect
+from diffts.learning.learn import learn_prior, learn_priors
+from diffts.learning.learn_imperfect import (
+    Lesson,
+    Progress,
+    choose_sure,
+    learn_prior_imperfect,
+    learn_priors_imperfect,
+)
 from diffts.learning.procedure import PROCEDURES, Procedure
 from diffts.learning.training import TrainingConfig, TrainingState
 
 __all__ = [
     "PROCEDURES",
+    "Lesson",
     "Procedure",
     "Progress",
     "TrainingConfig",
@@ -18,5 +25,7 @@ __all__ = [
     "choose_sure",
     "learn_prior",
     "learn_prior_imperfect",
+    "learn_priors",
+    "learn_priors_imperfect",
     "train_clean",
 ]

@@ -8,7 +8,7 @@ drawn again, to the same bits, by a run that goes on in the middle of a phase.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import equinox as eqx
@@ -32,8 +32,16 @@ from diffts.learning.latents import draw_latents, steps_to_keep
 from diffts.learning.mixture_em import draw_posterior
 from diffts.learning.objectives import Imputed, Latents, Observations, Reconstructed
 from diffts.learning.procedure import Phase, Procedure
-from diffts.learning.training import Objective, TrainingState, initial_state, train
+from diffts.learning.side_by_side import train_side_by_side
+from diffts.learning.training import (
+    Objective,
+    TrainingConfig,
+    TrainingState,
+    initial_state,
+    train,
+)
 from diffts.seeding import KeyArray
+from diffts.stacking import layout
 
 #: Posterior draws of each calibration task for the errors that are handed over.
 FINAL_DRAWS = 8
@@ -86,6 +94,9 @@ class ImperfectLearning:
     ) -> None:
         self.train, self.calibration, self.held_out = train, calibration, held_out
         self.procedure, self.schedule, self.imputed, self.seed = procedure, schedule, imputed, seed
+        self._like: ImperfectLearning | None = None
+        self.rank: int | None = None
+        self._drawn: tuple[int, Array, Objective] | None = None
         self.phases = procedure.phases()
         self.ends = np.cumsum([phase.steps for phase in self.phases])
         # Scored at every so many steps of a phase, and at its end.
@@ -116,25 +127,36 @@ class ImperfectLearning:
     def run(self, state: EMState) -> Iterator[EMState]:
         """Go on to the end, yielding a state after every block of steps."""
         while not self.finished(state):
-            number = int(state.phase)
-            phase, end = self.phases[number], int(self.ends[number])
-            objective = self.objective(phase, number, state)
-            config = self.procedure.training_of(number)
-            for until in [step for step in self.scored if int(state.training.step) < step <= end]:
-                for training in train(
-                    state.training, objective, config, self.schedule, self.seed, until
-                ):
-                    if not np.isfinite(float(training.loss)):
-                        raise InvalidInputError(
-                            f"training: the loss is {float(training.loss)} at step "
-                            f"{int(training.step)}; try a lower learning rate"
-                        )
-                    state = eqx.tree_at(lambda s: s.training, state, training)
-                    if int(training.step) == until:
-                        state, tau = self._scored(state)
-                        if until == end:
-                            state = self._next_phase(state, tau)
-                    yield state
+            objective, config, until = self.stretch(state)
+            for training in train(
+                state.training, objective, config, self.schedule, self.seed, until
+            ):
+                state = self.after(state, training)
+                yield state
+
+    def stretch(self, state: EMState) -> tuple[Objective, TrainingConfig, int]:
+        """What to minimise next, how, and up to which step: the next held-out score."""
+        number = int(state.phase)
+        # Drawn once a phase; the τ that it is drawn with tells whether it is still that draw.
+        if self._drawn is None or self._drawn[0] != number or self._drawn[1] is not state.tau:
+            self._drawn = (number, state.tau, self.objective(self.phases[number], number, state))
+        done = int(state.training.step)
+        until = next(step for step in self.scored if step > done)
+        return self._drawn[2], self.procedure.training_of(number), until
+
+    def after(self, state: EMState, training: TrainingState) -> EMState:
+        """The state after a block of steps, scored and handed to the next phase where due."""
+        loss, step = float(training.loss), int(training.step)
+        if not np.isfinite(loss):
+            raise InvalidInputError(
+                f"training: the loss is {loss} at step {step}; try a lower learning rate"
+            )
+        state = eqx.tree_at(lambda s: s.training, state, training)
+        if step in self.scored:
+            state, tau = self._scored(state)
+            if step == self.ends[int(state.phase)]:
+                state = self._next_phase(state, tau)
+        return state
 
     def result(self, state: EMState) -> tuple[NetworkDenoiser, Float[Array, "L K"]]:
         """The denoiser to use, and its calibrated errors."""
@@ -190,6 +212,11 @@ class ImperfectLearning:
             return Clean(self.train.mean)
         observations = self.observations(phase.sure)
         key = jax.random.fold_in(jax.random.key(self.seed), 1_000_000 + number)
+        known = self.train
+        if phase.kind in ("chain", "rediffuse") and self.procedure.tasks_per_round is not None:
+            rows = jax.random.permutation(key, known.mean.shape[0])
+            rows = rows[: self.procedure.tasks_per_round]
+            known, observations = jax.tree.map(lambda leaf: leaf[rows], (known, observations))
         if phase.kind == "impute":
             mask = self.train.mask
             return Imputed(observations, jnp.where(mask, self.train.mean, self.imputed))
@@ -199,10 +226,10 @@ class ImperfectLearning:
                 observations, jnp.asarray(draws, jnp.float32), self.procedure.anchor
             )
         if phase.kind == "chain":
-            return self._chain_latents(observations, phase, key, state)
+            return self._chain_latents(known, observations, phase, key, state)
         anchor = self.procedure.anchor if phase.kind == "rediffuse" else 0.0
         draws = self.prior(state.source, state.tau).posterior_sample(
-            self.train,
+            known,
             n=self.procedure.draws,
             sampler=self.procedure.sampler,
             steps=self._chain_length(),
@@ -211,9 +238,14 @@ class ImperfectLearning:
         return Reconstructed(observations, jnp.asarray(draws), anchor)
 
     def _chain_latents(
-        self, observations: Observations, phase: Phase, key: KeyArray, state: EMState
+        self,
+        known: Evidence,
+        observations: Observations,
+        phase: Phase,
+        key: KeyArray,
+        state: EMState,
     ) -> Latents:
-        n_tasks, n_arms = self.train.mean.shape
+        n_tasks, n_arms = known.mean.shape
         examples = phase.steps * self.procedure.training.batch_size
         steps, latents = draw_latents(
             as_sampler(self.procedure.sampler),
@@ -222,7 +254,7 @@ class ImperfectLearning:
             state.source,
             self.schedule,
             state.tau,
-            self.train,
+            known,
             steps_to_keep(n_tasks, n_arms, self.schedule.n_steps, examples),
         )
         return Latents(observations, jnp.asarray(steps), jnp.asarray(latents))
@@ -287,8 +319,15 @@ class ImperfectLearning:
     @cached_property
     def gaussian(self) -> Gaussian:
         """The factor Gaussian of the training tasks, with the rank that suits the others."""
-        fitted, self.rank = fit_factor_gaussian(self.train, self.calibration)
+        if self._like is not None:
+            fitted, self.rank = self._like.gaussian, self._like.rank
+        else:
+            fitted, self.rank = fit_factor_gaussian(self.train, self.calibration)
         return fitted
+
+    def share_fit(self, other: ImperfectLearning) -> None:
+        """Take the factor Gaussian of a learning from the same data instead of fitting it."""
+        self._like = other
 
     @cached_property
     def _gaussian_draws(self) -> np.ndarray:
@@ -300,3 +339,37 @@ class ImperfectLearning:
     def _chain_length(self) -> int | None:
         wanted = self.procedure.sampler_steps
         return None if wanted is None else min(wanted, self.schedule.n_steps)
+
+
+def run_side_by_side(
+    learnings: Sequence[ImperfectLearning], states: Sequence[EMState]
+) -> Iterator[list[EMState]]:
+    """Several learnings to their ends, yielding their states after every stretch of steps.
+
+    Those that are at the same step, with the same kind of objective and the same settings, take
+    their gradient steps in one compiled run; E-steps, calibrations and scores come one by one.
+    """
+    now = list(states)
+    while going := [i for i, learning in enumerate(learnings) if not learning.finished(now[i])]:
+        # Those that are behind go first, so that others can join them.
+        step = min(int(now[i].training.step) for i in going)
+        groups: dict[object, list[int]] = {}
+        stretches = {}
+        for i in (i for i in going if int(now[i].training.step) == step):
+            objective, config, until = stretches[i] = learnings[i].stretch(now[i])
+            same = (layout(objective), layout(now[i].training), config, until)
+            groups.setdefault(same, []).append(i)
+        for members in groups.values():
+            _, config, until = stretches[members[0]]
+            for trained in train_side_by_side(
+                [now[i].training for i in members],
+                [stretches[i][0] for i in members],
+                config,
+                learnings[members[0]].schedule,
+                [learnings[i].seed for i in members],
+                until,
+            ):
+                if int(trained[0].step) == until:
+                    for i, training in zip(members, trained, strict=True):
+                        now[i] = learnings[i].after(now[i], training)
+            yield list(now)

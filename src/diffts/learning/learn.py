@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -16,7 +17,8 @@ from diffts.diffusion.schedule import Schedule
 from diffts.errors import InvalidInputError
 from diffts.learning.calibration import calibrate
 from diffts.learning.checkpoint import Checkpoint, fingerprint
-from diffts.learning.clean import train_clean
+from diffts.learning.clean import Clean, train_clean
+from diffts.learning.side_by_side import train_side_by_side
 from diffts.learning.training import TrainingConfig, TrainingState, initial_state
 from diffts.seeding import as_generator
 from diffts.validation import finite_array, whole_number
@@ -58,25 +60,77 @@ def learn_prior(
     schedule = Schedule.linear() if schedule is None else schedule
     seed = whole_number("seed", seed, 0)
     train, held_out = _split(tasks, calibration, seed)
-    shift = float(train.mean()) if standardise else 0.0
-    scale = float(train.std()) if standardise else 1.0
-    if scale == 0.0:
-        raise InvalidInputError("tasks: all values are equal; there is nothing to learn")
+    shift, scale = _standardisation(train) if standardise else (0.0, 1.0)
     sizes = standardised_options(options, shift, scale)
     denoiser = build_denoiser(network, train.shape[1], predicts=predicts, seed=seed, **sizes)
     standard = (train - shift) / scale
     state = _train(
         denoiser, standard, config, schedule, seed, checkpoint, checkpoint_every, on_block
     )
-    trained = state.trained
-    tau = calibrate(trained, (held_out - shift) / scale, schedule=schedule, seed=seed + 1)
+    return _calibrated(state, train, held_out, (shift, scale), config, schedule, seed)
+
+
+def learn_priors(
+    tasks: ArrayLike,
+    calibration: ArrayLike,
+    *,
+    seeds: Sequence[int],
+    network: str = "residual-mlp",
+    predicts: Prediction = "clean",
+    options: Mapping[str, Any] | None = None,
+    config: TrainingConfig | None = None,
+    schedule: Schedule | None = None,
+    on_block: Callable[[TrainingState], None] | None = None,
+) -> list[DiffusionPrior]:
+    """One prior for each seed, trained side by side; as :func:`learn_prior` learns each of them."""
+    config = TrainingConfig() if config is None else config
+    schedule = Schedule.linear() if schedule is None else schedule
+    train, held_out = _split(tasks, calibration, 0)
+    shift, scale = _standardisation(train)
+    sizes = standardised_options(options, shift, scale)
+    starts = states = [
+        initial_state(
+            build_denoiser(network, train.shape[1], predicts=predicts, seed=seed, **sizes), config
+        )
+        for seed in seeds
+    ]
+    objective = Clean(jnp.asarray((train - shift) / scale, jnp.float32))
+    objectives = [objective] * len(states)
+    for states in train_side_by_side(starts, objectives, config, schedule, seeds, config.steps):
+        if on_block is not None:
+            on_block(states[0])
+    return [
+        _calibrated(state, train, held_out, (shift, scale), config, schedule, seed)
+        for state, seed in zip(states, seeds, strict=True)
+    ]
+
+
+def _standardisation(train: NDArray[np.float64]) -> tuple[float, float]:
+    scale = float(train.std())
+    if scale == 0.0:
+        raise InvalidInputError("tasks: all values are equal; there is nothing to learn")
+    return float(train.mean()), scale
+
+
+def _calibrated(
+    state: TrainingState,
+    train: NDArray[np.float64],
+    held_out: NDArray[np.float64],
+    units: tuple[float, float],
+    config: TrainingConfig,
+    schedule: Schedule,
+    seed: int,
+) -> DiffusionPrior:
+    """The prior of a finished training."""
+    shift, scale = units
+    tau = calibrate(state.trained, (held_out - shift) / scale, schedule=schedule, seed=seed + 1)
     metadata = {
         "data": {"kind": "exact", "tasks": len(train), "calibration": len(held_out)},
         "training": dataclasses.asdict(config),
         "seed": seed,
     }
     return DiffusionPrior(
-        trained, tau, schedule=schedule, shift=shift, scale=scale, metadata=metadata
+        state.trained, tau, schedule=schedule, shift=shift, scale=scale, metadata=metadata
     )
 
 

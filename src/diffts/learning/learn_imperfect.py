@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.calibration import LEAST_OBSERVATIONS
 from diffts.learning.checkpoint import Checkpoint, fingerprint
-from diffts.learning.em import EMState, ImperfectLearning
+from diffts.learning.em import EMState, ImperfectLearning, run_side_by_side
 from diffts.learning.held_out import hide
 from diffts.learning.learn import standardised_options
 from diffts.learning.procedure import Procedure, as_procedure
@@ -84,54 +84,173 @@ def learn_prior_imperfect(
     The prior's ``metadata['learning']`` says which arms were observed too seldom to calibrate,
     the held-out scores, and which weights were kept.
     """
-    procedure = as_procedure(procedure)
-    schedule = Schedule.linear() if schedule is None else schedule
-    seed = whole_number("seed", seed, 0)
-    train, other = _split(tasks, calibration, seed)
-    shift, scale = _standardisation(train) if standardise else (0.0, 1.0)
-    standard = [_standard(sample, shift, scale) for sample in (train, other)]
-    learning = ImperfectLearning(
-        standard[0],
-        standard[1],
-        hide(standard[1], seed=seed + 4),
-        procedure,
-        schedule,
-        (procedure.impute_with - shift) / scale,
-        seed,
+    learner = _Learner(
+        tasks,
+        calibration,
+        as_procedure(procedure),
+        Schedule.linear() if schedule is None else schedule,
+        {"network": network, "predicts": predicts, "options": options},
+        standardise,
+        whole_number("seed", seed, 0),
     )
-    sizes = standardised_options(options, shift, scale)
-    denoiser = build_denoiser(network, train.n_arms, predicts=predicts, seed=seed, **sizes)
-    settings = {
-        "denoiser": denoiser.recipe(),
-        "procedure": dataclasses.asdict(procedure),
-        "alpha_bar": schedule.alpha_bar,
-        "seed": seed,
-    }
-    arrays = [np.asarray(leaf) for e in standard for leaf in (e.mean, e.std, e.mask)]
-    saved = Checkpoint(checkpoint, fingerprint(settings, *arrays))
-    state = start = saved.load(learning.initial(denoiser))
+    saved = Checkpoint(checkpoint, learner.fingerprint())
+    state = start = saved.load(learner.start())
+    learning = learner.learning
     last = int(start.training.step)
     for state in learning.run(start):
         if on_progress is not None:
-            on_progress(_progress(learning, state, scale))
+            on_progress(_progress(learning, state, learner.scale))
         done = int(state.training.step)
         if done - last >= checkpoint_every or learning.finished(state):
             saved.save(state)
             last = done
-    denoiser, tau = learning.result(state)
-    return DiffusionPrior(
-        denoiser,
-        tau,
-        schedule=schedule,
-        shift=shift,
-        scale=scale,
-        metadata={
-            "data": {"kind": "imperfect", "tasks": len(train.mean), "calibration": len(other.mean)},
-            "procedure": dataclasses.asdict(procedure),
-            "learning": _account(learning, state, other, scale),
-            "seed": seed,
-        },
-    )
+    return learner.prior(state)
+
+
+@dataclasses.dataclass(frozen=True)
+class Lesson:
+    """One of several priors to be learned side by side.
+
+    Attributes:
+        tasks: what is known of each training task.
+        calibration: other tasks to calibrate on and to score with.
+        procedure: a name in ``PROCEDURES`` or one of your own.
+        seed: seed of everything.
+    """
+
+    tasks: Evidence
+    calibration: Evidence
+    procedure: str | Procedure = "default"
+    seed: int = 0
+
+
+def learn_priors_imperfect(
+    lessons: Sequence[Lesson],
+    *,
+    network: str = "residual-mlp",
+    predicts: Prediction = "clean",
+    options: Mapping[str, Any] | None = None,
+    schedule: Schedule | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_phase: Callable[[int, str, DiffusionPrior], None] | None = None,
+) -> list[DiffusionPrior]:
+    """Several priors side by side, as :func:`learn_prior_imperfect` would learn each of them.
+
+    Args:
+        lessons: what to learn; lessons of the same tasks share the fit that they start from.
+        network: name of the network, the same for all.
+        predicts: what it predicts.
+        options: its sizes.
+        schedule: noise schedule; the paper's by default.
+        on_progress: called with the progress of the one that is furthest behind.
+        on_phase: called at the end of each phase with the number of the lesson, the name of the
+            phase and the prior as it is then.
+    """
+    learners = [
+        _Learner(
+            lesson.tasks,
+            lesson.calibration,
+            as_procedure(lesson.procedure),
+            Schedule.linear() if schedule is None else schedule,
+            {"network": network, "predicts": predicts, "options": options},
+            True,
+            whole_number("seed", lesson.seed, 0),
+        )
+        for lesson in lessons
+    ]
+    for i, lesson in enumerate(lessons):
+        for j in range(i):
+            if lessons[j].tasks is lesson.tasks and lessons[j].calibration is lesson.calibration:
+                learners[i].learning.share_fit(learners[j].learning)
+                break
+    starts = states = [learner.start() for learner in learners]
+    phases = [0] * len(states)
+    for states in run_side_by_side([learner.learning for learner in learners], starts):
+        behind = min(range(len(states)), key=lambda i: int(states[i].training.step))
+        if on_progress is not None:
+            on_progress(
+                _progress(learners[behind].learning, states[behind], learners[behind].scale)
+            )
+        for i, state in enumerate(states):
+            if int(state.phase) > phases[i]:
+                if on_phase is not None:
+                    name = learners[i].learning.phases[phases[i]].name
+                    on_phase(i, name, learners[i].prior(state))
+                phases[i] = int(state.phase)
+    return [learner.prior(state) for learner, state in zip(learners, states, strict=True)]
+
+
+class _Learner:
+    """Data in standardised units and an untrained network; and back to a prior at the end."""
+
+    def __init__(
+        self,
+        tasks: Evidence,
+        calibration: Evidence | None,
+        procedure: Procedure,
+        schedule: Schedule,
+        network: dict[str, Any],
+        standardise: bool,
+        seed: int,
+    ) -> None:
+        train, self.calibration = _split(tasks, calibration, seed)
+        self.shift, self.scale = _standardisation(train) if standardise else (0.0, 1.0)
+        standard = [_standard(each, self.shift, self.scale) for each in (train, self.calibration)]
+        self.learning = ImperfectLearning(
+            standard[0],
+            standard[1],
+            hide(standard[1], seed=seed + 4),
+            procedure,
+            schedule,
+            (procedure.impute_with - self.shift) / self.scale,
+            seed,
+        )
+        sizes = standardised_options(network["options"], self.shift, self.scale)
+        self.denoiser = build_denoiser(
+            network["network"], train.n_arms, predicts=network["predicts"], seed=seed, **sizes
+        )
+
+    def start(self) -> EMState:
+        """The state before the first step."""
+        return self.learning.initial(self.denoiser)
+
+    def fingerprint(self) -> str:
+        """A digest of all that the outcome depends on."""
+        learning = self.learning
+        settings = {
+            "denoiser": self.denoiser.recipe(),
+            "procedure": dataclasses.asdict(learning.procedure),
+            "alpha_bar": learning.schedule.alpha_bar,
+            "seed": learning.seed,
+        }
+        arrays = [
+            np.asarray(leaf)
+            for e in (learning.train, learning.calibration)
+            for leaf in (e.mean, e.std, e.mask)
+        ]
+        return fingerprint(settings, *arrays)
+
+    def prior(self, state: EMState) -> DiffusionPrior:
+        """The prior to use in a state, with an account of how it came about."""
+        learning = self.learning
+        denoiser, tau = learning.result(state)
+        sizes = {
+            "tasks": len(learning.train.mean),
+            "calibration": len(self.calibration.mean),
+        }
+        return DiffusionPrior(
+            denoiser,
+            tau,
+            schedule=learning.schedule,
+            shift=self.shift,
+            scale=self.scale,
+            metadata={
+                "data": {"kind": "imperfect", **sizes},
+                "procedure": dataclasses.asdict(learning.procedure),
+                "learning": _account(learning, state, self.calibration, self.scale),
+                "seed": learning.seed,
+            },
+        )
 
 
 def choose_sure(

@@ -22,7 +22,7 @@ def denoising_loss(
     predictions are compared with their own targets, as is usual for them.
     """
     x = level.signal * x_0 + level.noise * noise
-    error = denoiser.target(x_0, noise, level) - denoiser.network(x, level.step)
+    error = denoiser.target(x_0, noise, level) - denoiser.output(x, level)
     return jnp.mean(error**2)
 
 

@@ -39,7 +39,10 @@ class Procedure:
         impute_with: that constant, in the user's units.
         warmup_steps: gradient steps of the warm-up.
         rounds: repeats of posterior sampling and loss minimisation.
-        inner_steps: gradient steps of each repeat.
+        inner_steps: gradient steps of each repeat; one number, or one for each repeat.
+        tasks_per_round: training tasks to draw in a repeat, chosen at random; None is all. A
+            repeat reads ``inner_steps * batch_size`` latents: of many tasks, most of what is
+            drawn is never read.
         final_steps: at last, so many plain steps on reconstructions of the training tasks.
         sure: λ of the divergence term; one number, or one for the warm-up and for each repeat.
         divergence: arms that the term runs over: 'observed' or 'all' (the paper's, which at half
@@ -67,7 +70,8 @@ class Procedure:
     impute_with: float = 0.5
     warmup_steps: int = 9000
     rounds: int = 2
-    inner_steps: int = 2000
+    inner_steps: int | tuple[int, ...] = 2000
+    tasks_per_round: int | None = None
     final_steps: int = 0
     sure: float | tuple[float, ...] = 0.0
     divergence: str = "observed"
@@ -95,10 +99,17 @@ class Procedure:
         one_of("calibration", self.calibration, ("gaussian", "two-stage"))
         one_of("optimiser", self.optimiser, ("fresh", "warm"))
         as_sampler(self.sampler)
-        for name, least in (("warmup_steps", 1), ("rounds", 0), ("inner_steps", 1),
-                            ("final_steps", 0), ("draws", 1), ("patience", 0),
-                            ("score_every", 1)):  # fmt: skip
+        for name, least in (("warmup_steps", 1), ("rounds", 0), ("final_steps", 0), ("draws", 1),
+                            ("patience", 0), ("score_every", 1)):  # fmt: skip
             whole_number(name, getattr(self, name), least)
+        for steps in self._inner_steps():
+            whole_number("inner_steps", steps, 1)
+        if isinstance(self.inner_steps, tuple) and len(self.inner_steps) != self.rounds:
+            raise InvalidInputError(
+                f"inner_steps: {len(self.inner_steps)} values for {self.rounds} repeats"
+            )
+        if self.tasks_per_round is not None:
+            whole_number("tasks_per_round", self.tasks_per_round, 1)
         if not 0 <= self.anchor <= 1:
             raise InvalidInputError(f"anchor: must be in [0, 1], got {self.anchor}")
         if not self.smallest_variance > 0:
@@ -118,16 +129,42 @@ class Procedure:
             return self.sure
         return (self.sure,) * (1 + self.rounds)
 
+    def _inner_steps(self) -> tuple[int, ...]:
+        if isinstance(self.inner_steps, tuple):
+            return self.inner_steps
+        return (self.inner_steps,) * max(1, self.rounds)
+
+    def scaled(self, ratio: float) -> Procedure:
+        """The same procedure with all its phases longer or shorter.
+
+        >>> Procedure().scaled(0.01).phases()[0].steps
+        90
+        """
+        if not ratio > 0:
+            raise InvalidInputError(f"ratio: must be above 0, got {ratio}")
+
+        def longer(steps: int) -> int:
+            return max(1, round(ratio * steps))
+
+        inner = tuple(longer(steps) for steps in self._inner_steps())
+        return dataclasses.replace(
+            self,
+            warmup_steps=longer(self.warmup_steps),
+            inner_steps=inner if isinstance(self.inner_steps, tuple) else inner[0],
+            final_steps=longer(self.final_steps) if self.final_steps else 0,
+            score_every=longer(self.score_every),
+        )
+
     def phases(self) -> list[Phase]:
         """The phases in their order.
 
         >>> [phase.name for phase in PROCEDURES["ipinyou"].phases()]
         ['warm-up', 'round 1', 'round 2', 'round 3', 'final']
         """
-        sure = self._sure()
+        sure, inner = self._sure(), self._inner_steps()
         phases = [Phase("warm-up", self.start, self.warmup_steps, sure[0])]
         for i in range(self.rounds):
-            phases.append(Phase(f"round {i + 1}", self.latents, self.inner_steps, sure[1 + i]))
+            phases.append(Phase(f"round {i + 1}", self.latents, inner[i], sure[1 + i]))
         if self.final_steps:
             phases.append(Phase("final", "plain", self.final_steps, 0.0))
         return phases

@@ -142,16 +142,32 @@ def train(
     The batch of step ``t`` depends on ``seed`` and ``t`` alone.
     """
     key = as_key(seed)
-    levels = jax.tree.map(jnp.asarray, schedule.level(np.arange(1, schedule.n_steps + 1)))
-    while (done := int(state.step)) < until:
-        # Blocks end on a fixed grid, so a resumed run compiles and runs the same programs.
-        length = min(config.block - done % config.block, until - done)
+    levels = all_levels(schedule)
+    for length in block_lengths(int(state.step), until, config.block):
         state = _train_block(state, objective, levels, key, config, length)
         yield state
 
 
-@eqx.filter_jit
-def _train_block(
+def all_levels(schedule: Schedule) -> NoiseLevel:
+    """The noise levels 1 to L, as arrays."""
+    return jax.tree.map(jnp.asarray, schedule.level(np.arange(1, schedule.n_steps + 1)))
+
+
+def block_lengths(done: int, until: int, block: int) -> Iterator[int]:
+    """Lengths of the blocks of steps from ``done`` to ``until``.
+
+    Blocks end on a fixed grid, so that a resumed run compiles and runs the same programs.
+
+    >>> list(block_lengths(130, 350, 100))
+    [70, 100, 50]
+    """
+    while done < until:
+        length = min(block - done % block, until - done)
+        yield length
+        done += length
+
+
+def train_block(
     state: TrainingState,
     objective: Objective,
     levels: NoiseLevel,
@@ -159,7 +175,7 @@ def _train_block(
     config: TrainingConfig,
     length: int,
 ) -> TrainingState:
-    """``length`` gradient steps in one compiled scan."""
+    """``length`` gradient steps in one scan, to be compiled."""
     optimiser = config.optimiser()
     weights, static = eqx.partition(state.denoiser, eqx.is_inexact_array)
     average = eqx.filter(state.average, eqx.is_inexact_array)
@@ -187,6 +203,9 @@ def _train_block(
         moments,
         jnp.mean(losses),
     )
+
+
+_train_block = eqx.filter_jit(train_block)
 
 
 def _moving_average(

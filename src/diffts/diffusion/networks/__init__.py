@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from diffts.diffusion.networks.network import (
+    COMPUTE,
     PREDICTIONS,
+    Compute,
     Network,
     NetworkDenoiser,
     Prediction,
@@ -35,6 +37,7 @@ def build_denoiser(
     n_arms: int,
     *,
     predicts: Prediction = "clean",
+    compute: Compute = "float32",
     seed: Seed = 0,
     **options: Any,
 ) -> NetworkDenoiser:
@@ -44,6 +47,7 @@ def build_denoiser(
         network: one of ``NETWORKS``.
         n_arms: number of arms ``K``.
         predicts: what the network outputs: 'clean', 'noise' or 'velocity'.
+        compute: type that its arithmetic is done in: 'float32' or 'bfloat16'.
         seed: seed of the weights.
         **options: sizes of that network (see its class).
 
@@ -52,6 +56,7 @@ def build_denoiser(
     """
     one_of("network", network, NETWORKS)
     one_of("predicts", predicts, PREDICTIONS)
+    one_of("compute", compute, COMPUTE)
     n_arms = whole_number("n_arms", n_arms, 1)
     try:
         built = NETWORKS[network](n_arms, key=as_key(seed), **options)
@@ -64,12 +69,16 @@ def build_denoiser(
         if parameter.default is not inspect.Parameter.empty
     }
     recipe = json.dumps({"network": network, "options": {**defaults, **options}}, sort_keys=True)
-    return NetworkDenoiser(network=built, predicts=predicts, options=recipe, n_arms=n_arms)
+    return NetworkDenoiser(
+        network=built, predicts=predicts, options=recipe, n_arms=n_arms, compute=compute
+    )
 
 
 __all__ = [
+    "COMPUTE",
     "NETWORKS",
     "PREDICTIONS",
+    "Compute",
     "Network",
     "NetworkDenoiser",
     "Prediction",

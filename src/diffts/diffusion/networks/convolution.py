@@ -5,6 +5,7 @@ The same function as ``jax.lax.conv_general_dilated``; only its derivatives are 
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from typing import Any
 
@@ -66,18 +67,44 @@ def _channels_last(x: Array) -> tuple[str, str, str]:
     return f"N{axes}C", f"{axes}IO", f"N{axes}C"
 
 
+def _windows(x: Array, window: tuple[int, ...]) -> Array:
+    """What the window sees at each position, ``(N, *sizes, cells of the window · I)``."""
+    sizes = x.shape[1:-1]
+    padded = jnp.pad(x, [(0, 0), *((size // 2, size // 2) for size in window), (0, 0)])
+    seen = [
+        padded[(slice(None), *(slice(o, o + size) for o, size in zip(offset, sizes, strict=True)))]
+        for offset in itertools.product(*map(range, window))
+    ]
+    return jnp.concatenate(seen, axis=-1)
+
+
+def _convolve_as_product(x: Array, weight: Array) -> Array:
+    """The convolution as one matrix product."""
+    *window, _, outputs = weight.shape
+    product: Array = _windows(x, tuple(window)) @ weight.reshape(-1, outputs)
+    return product
+
+
+def _weight_gradient_as_product(x: Array, y: Array, *, window: tuple[int, ...]) -> Array:
+    gradient = jnp.einsum("...i,...o->io", _windows(x, window), y)
+    return gradient.reshape(*window, x.shape[-1], y.shape[-1])
+
+
 def _batched_convolve(operands: Any, axes: Any) -> tuple[Array, int]:
-    """Under ``vmap``: more images; or, with a weight for each, JAX's own."""
+    """Under ``vmap``: more images; or, with several weights, one matrix product for each.
+
+    (A convolution with several weights would be a grouped one, which is slow on every chip.)
+    """
     x, weight = operands
     if axes[1] is not None:
-        return jax.vmap(_convolve, axes)(x, weight), 0
+        return jax.vmap(_convolve_as_product, axes)(x, weight), 0
     x = jnp.moveaxis(x, axes[0], 0)
     y = convolve(x.reshape(-1, *x.shape[2:]), weight)
     return y.reshape(*x.shape[:2], *y.shape[1:]), 0
 
 
 def _batched_weight_gradient(operands: Any, axes: Any, window: Any) -> tuple[Array, int]:
-    return jax.vmap(partial(_weight_gradient, window=window), axes)(*operands), 0
+    return jax.vmap(partial(_weight_gradient_as_product, window=window), axes)(*operands), 0
 
 
 # Two bilinear functions, each of whose transposes is one of the two again: so every derivative

@@ -7,6 +7,7 @@ import json
 from typing import Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -15,6 +16,8 @@ from diffts.diffusion.schedule import NoiseLevel
 
 Prediction = Literal["clean", "noise", "velocity"]
 PREDICTIONS = ("clean", "noise", "velocity")
+Compute = Literal["float32", "bfloat16"]
+COMPUTE = ("float32", "bfloat16")
 
 
 class Network(eqx.Module):
@@ -34,6 +37,9 @@ class Network(eqx.Module):
 class NetworkDenoiser(Denoiser):
     """A network and what it was trained to predict.
 
+    With ``compute='bfloat16'`` the network's arithmetic is done in 16 bits, by weights that are
+    kept in 32: about twice as fast on a GPU, and with errors of half a percent.
+
     ================ ========================== =======================================
     ``predicts``     training target            estimate ``x̂_0``
     ================ ========================== =======================================
@@ -47,14 +53,35 @@ class NetworkDenoiser(Denoiser):
     predicts: Prediction = eqx.field(static=True)
     options: str = eqx.field(static=True)  # JSON: the name and the options it was built with
     n_arms: int = eqx.field(static=True)
+    compute: Compute = eqx.field(static=True, default="float32")
 
     def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """``x̂_0`` from the network's output ``f(x_ℓ, ℓ)``."""
-        return self._estimate(x, self.network.evaluate(x, level.step), level)
+        return self._estimate(x, self.evaluate_output(x, level), level)
 
     def trainable(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """The same estimate, in the form that is fastest to differentiate."""
-        return self._estimate(x, self.network(x, level.step), level)
+        return self._estimate(x, self.output(x, level), level)
+
+    def output(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
+        """What the network says of ``x_ℓ``, in the form that is fastest to differentiate."""
+        network, x = self._cast(x)
+        return network(x, level.step).astype(jnp.float32)
+
+    def evaluate_output(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
+        """The same, in the form that is fastest to evaluate."""
+        network, x = self._cast(x)
+        return network.evaluate(x, level.step).astype(jnp.float32)
+
+    def _cast(self, x: Float[Array, " K"]) -> tuple[Network, Float[Array, " K"]]:
+        """Network and input in the type to compute in; the weights themselves stay float32."""
+        if self.compute == "float32":
+            return self.network, x
+        cast: Network = jax.tree.map(
+            lambda leaf: leaf.astype(self.compute) if eqx.is_inexact_array(leaf) else leaf,
+            self.network,
+        )
+        return cast, x.astype(self.compute)
 
     def error_weight(self, level: NoiseLevel) -> Float[Array, ""]:
         """Squared error of the network's own output for a unit of squared error of ``x̂_0``."""
@@ -89,6 +116,7 @@ class NetworkDenoiser(Denoiser):
             "kind": "network",
             "n_arms": self.n_arms,
             "predicts": self.predicts,
+            "compute": self.compute,
             **json.loads(self.options),
         }
         return recipe

@@ -57,7 +57,7 @@ class ResidualConv(Network):
 
     def __call__(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
         """The raw output for one latent."""
-        embedding = sinusoidal_embedding(step, self.embedding_size)
+        embedding = sinusoidal_embedding(step, self.embedding_size).astype(x.dtype)
         for layer in self.embed:
             embedding = jax.nn.silu(layer(embedding))
         h = jax.nn.leaky_relu(self.inward(x).reshape(self.channels, self.length), 0.4)
@@ -71,7 +71,7 @@ class ResidualConv(Network):
     def evaluate(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
         """The same as a call, faster on a CPU for a batch (see ``_Spread``)."""
         spread = _Spread(x)
-        embedding = sinusoidal_embedding(step, self.embedding_size)
+        embedding = sinusoidal_embedding(step, self.embedding_size).astype(x.dtype)
         for layer in self.embed:
             embedding = jax.nn.silu(layer(embedding))
         shape = self.channels, self.length

@@ -48,7 +48,7 @@ class ResidualMLP(Network):
 
     def __call__(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
         """The raw output for one latent."""
-        embedding = sinusoidal_embedding(step, self.embedding_size)
+        embedding = sinusoidal_embedding(step, self.embedding_size).astype(x.dtype)
         for layer in self.embed:
             embedding = jax.nn.silu(layer(embedding))
         h = self.inward(x)

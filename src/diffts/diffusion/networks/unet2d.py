@@ -31,6 +31,8 @@ class UNet2d(Network):
         background: value of each of the ``height * width`` pixels where no arm is, in
             standardised units; 0 by default.
         embedding_size: length of the step's embedding; an even number.
+        folds: 1 to let two by two pixels be one position with four channels from the start (a
+            quarter of the positions; a maze's cell with its two edges is one), 0 as in the paper.
         key: source of the initial weights.
     """
 
@@ -51,6 +53,7 @@ class UNet2d(Network):
         pixels: Sequence[int] | None = None,
         background: Sequence[float] | None = None,
         embedding_size: int = 128,
+        folds: int = 0,
         key: KeyArray,
     ) -> None:
         self.n_arms = n_arms
@@ -72,6 +75,7 @@ class UNet2d(Network):
             kernel_size=3,
             attention=True,
             embedding_size=embedding_size,
+            folds=folds,
             key=key,
         )
 

@@ -31,6 +31,7 @@ class UNet(eqx.Module):
     """
 
     embedding_size: int = eqx.field(static=True)
+    folds: int = eqx.field(static=True)
     embed: tuple[eqx.nn.Linear, eqx.nn.Linear]
     inward: Convolution
     down: tuple[Level, ...]
@@ -49,6 +50,7 @@ class UNet(eqx.Module):
         kernel_size: int,
         attention: bool,
         embedding_size: int,
+        folds: int = 0,
         key: KeyArray,
     ) -> None:
         """Draw the weights.
@@ -59,6 +61,8 @@ class UNet(eqx.Module):
             kernel_size: side of the convolutions' windows.
             attention: whether each resolution has self-attention.
             embedding_size: length of the step's embedding; an even number.
+            folds: how often to halve the input along every axis before anything else, with the
+                cells of a position as its channels: the finest resolution is then left out.
             key: source of the initial weights.
         """
         channels = tuple(whole_number("channels", c, 1) for c in channels)
@@ -68,6 +72,7 @@ class UNet(eqx.Module):
             raise InvalidInputError(f"embedding_size: must be even, got {embedding_size}")
         *finer, coarsest = channels
         cells = 2**n_axes  # of one resolution, in one position of the next
+        folded = cells ** whole_number("folds", folds, 0)
         keys = iter(jax.random.split(key, 5 + 4 * len(finer)))
 
         def level(inputs: int, outputs: int) -> Level:
@@ -78,12 +83,12 @@ class UNet(eqx.Module):
         def convolution(inputs: int, outputs: int, size: int) -> Convolution:
             return Convolution(n_axes, inputs, outputs, size, key=next(keys))
 
-        self.embedding_size = embedding_size
+        self.embedding_size, self.folds = embedding_size, folds
         self.embed = (
             eqx.nn.Linear(embedding_size, embedding_size, key=next(keys)),
             eqx.nn.Linear(embedding_size, embedding_size, key=next(keys)),
         )
-        self.inward = convolution(1, channels[0], kernel_size)
+        self.inward = convolution(folded, channels[0], kernel_size)
         self.down = tuple(level(c, c) for c in finer)
         self.bottom = level(coarsest, coarsest)
         self.up = tuple(level(2 * c, c) for c in reversed(finer))
@@ -91,16 +96,18 @@ class UNet(eqx.Module):
         self.shrink = tuple(convolution(cells * fine, coarse, 1) for fine, coarse in steps)
         self.grow = tuple(convolution(coarse, cells * fine, 1) for fine, coarse in reversed(steps))
         self.norm = GroupNorm(channels[0])
-        self.outward = convolution(channels[0], 1, kernel_size)
+        self.outward = convolution(channels[0], folded, kernel_size)
 
     def __call__(self, x: Float[Array, "*sizes"], step: Int[Array, ""]) -> Float[Array, "*sizes"]:
         """The raw output for one signal or image."""
-        embedding = sinusoidal_embedding(step, self.embedding_size)
+        embedding = sinusoidal_embedding(step, self.embedding_size).astype(x.dtype)
         for layer in self.embed:
             embedding = jax.nn.silu(layer(embedding))
-        multiple = 2 ** len(self.down)
-        h = jnp.pad(x, [(0, -size % multiple) for size in x.shape], mode="edge")
-        h = self.inward(h[..., None])
+        multiple = 2 ** (len(self.down) + self.folds)
+        h = jnp.pad(x, [(0, -size % multiple) for size in x.shape], mode="edge")[..., None]
+        for _ in range(self.folds):
+            h = halve(h)
+        h = self.inward(h)
         skips = []
         for level, shrink in zip(self.down, self.shrink, strict=True):
             h = level(h, embedding)
@@ -110,6 +117,8 @@ class UNet(eqx.Module):
         for level, grow in zip(self.up, self.grow, strict=True):
             h = level(jnp.concatenate([double(grow(h)), skips.pop()], axis=-1), embedding)
         h = self.outward(jax.nn.silu(self.norm(h)))
+        for _ in range(self.folds):
+            h = double(h)
         return h[(*(slice(size) for size in x.shape), 0)]
 
 

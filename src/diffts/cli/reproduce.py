@@ -1,0 +1,74 @@
+"""The command that regenerates the paper's figures and numbers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from diffts.cli.common import err, out, progress
+from diffts.errors import InvalidInputError
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Experiments; all of them if none is named.")
+    ] = None,
+    profile: Annotated[
+        str, typer.Option(help="'smoke': everything tiny, in minutes; 'paper': full size, a GPU.")
+    ] = "smoke",
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for results; out/reproduce-PROFILE.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder with mnist/, fashion_mnist/ and ipinyou_slots/ (real data)."),
+    ] = None,
+    problem: Annotated[
+        list[str] | None,
+        typer.Option(help="Only play the runs of this problem, to divide the work; repeatable."),
+    ] = None,
+    names_only: Annotated[bool, typer.Option("--list", help="Name the experiments.")] = False,
+) -> None:
+    """Regenerate the paper's experiments: rows (CSV), a summary (JSON) and a picture of each.
+
+    Can be stopped at any time: finished parts are not run again.
+    """
+    from diffts.experiments.reproduce import EXPERIMENTS
+    from diffts.experiments.reproduce import reproduce as run
+
+    if names_only:
+        table = Table("experiment", "what it shows", show_header=True)
+        for name, experiment in EXPERIMENTS.items():
+            table.add_row(name, experiment.about)
+        out.print(table)
+        return
+    folder = Path("out") / f"reproduce-{profile}" if folder is None else folder
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInputError(f"--out: {folder} is not a folder")
+    started = time.perf_counter()
+    with progress("reproducing", 1) as advance:
+
+        def report(line: str, done: int, total: int) -> None:
+            advance(done, line, total)
+            if not err.is_terminal:  # no bar in a log: lines instead
+                elapsed = time.perf_counter() - started
+                err.print(
+                    f"{elapsed:6.0f} s  {done}/{total}  {line}", highlight=False, soft_wrap=True
+                )
+
+        outcome = run(names or (), profile, folder, data_dir, problem or (), report)
+    table = Table("experiment", "outcome")
+    for name, result in outcome.items():
+        table.add_row(name, result)
+    out.print(table)
+    out.print(f"{time.perf_counter() - started:.0f} s; results in {folder}/", highlight=False)
+
+
+COMMANDS: dict[Callable[..., Any], str] = {
+    reproduce: "diffts reproduce main groups --profile smoke --out out/reproduce",
+}

@@ -1,0 +1,230 @@
+"""Every experiment of the paper, by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from diffts.errors import InvalidInputError
+from diffts.experiments.reproduce import images, pictures, regret
+from diffts.experiments.reproduce.profile import PROFILES, Profile, get_profile
+from diffts.experiments.reproduce.regret import Panel
+from diffts.experiments.reproduce.runs import Learned
+from diffts.experiments.reproduce.store import Store
+from diffts.experiments.reproduce.tables import provenance, write_rows, write_summary
+from diffts.experiments.reproduce.workshop import Report, Workshop
+from diffts.figures.images import draw_images
+from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
+from diffts.figures.tasks import draw_tasks
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """One of the paper's experiments.
+
+    Attributes:
+        about: what it shows, in a line.
+        panels: the regret plots it consists of; None for an experiment of another kind.
+        columns: plots in a row of its picture.
+        write: how such another experiment works and writes its files.
+        needs_data: what must be in the data folder; without it the experiment is left out.
+    """
+
+    about: str
+    panels: Callable[[Profile], list[Panel]] | None = None
+    columns: int = 4
+    write: Callable[[Workshop, Path], None] | None = None
+    needs_data: str | None = None
+
+
+def _tasks(shop: Workshop, folder: Path) -> None:
+    """Task vectors of every problem, one picture each."""
+    parts = []
+    for problem, title in regret.TITLES.items():
+        panels, _ = pictures.task_panels(shop, problem)
+        parts.append(f"{problem}/task-vectors")
+        order = pictures.task_order(problem)
+        draw_tasks(panels, folder / f"tasks-{problem}.png", order=order, title=title)
+    write_rows(folder / "tasks.csv", pictures.task_rows(shop))
+    write_summary(folder / "tasks.json", provenance(shop.store, "tasks", shop.profile, parts))
+
+
+def _groups(shop: Workshop, folder: Path) -> None:
+    panels, note = pictures.groups(shop)
+    title = "20 Groups: rows are tasks, columns are arms"
+    draw_tasks(panels, folder / "groups.png", title=title)
+    scores = note["scores"]
+    write_rows(
+        folder / "groups.csv", [{"score": name, "value": value} for name, value in scores.items()]
+    )
+    made = provenance(shop.store, "groups", shop.profile, ["groups/completions"])
+    write_summary(folder / "groups.json", made | {"scores": scores})
+
+
+def _calibration(shop: Workshop, folder: Path) -> None:
+    rows = pictures.calibration_rows(shop, list(regret.TITLES))
+    write_rows(folder / "calibration.csv", rows)
+    parts = [Learned(row["problem"], "imperfect", row["learner"]).key + "-time" for row in rows]
+    made = provenance(shop.store, "calibration", shop.profile, parts)
+    write_summary(folder / "calibration.json", made | {"relative error of τ": rows})
+
+
+def _images(name: str) -> Callable[[Workshop, Path], None]:
+    def write(shop: Workshop, folder: Path) -> None:
+        file = name.replace("_", "-")
+        arrays, note = images.image_experiment(shop, name)
+        panels = {
+            "original": arrays["original"],
+            "corrupted": arrays["corrupted"],
+        }
+        for model, title in images.MODELS.items():
+            for kind in ("generated", "reconstructed"):
+                if f"{model}-{kind}" in arrays:
+                    panels[f"{kind}, {title}"] = arrays[f"{model}-{kind}"]
+        draw_images(
+            panels, folder / f"{file}.png", note["height"], note["width"], title=note["name"]
+        )
+        rows = [
+            {"images": which, "score": score, "value": round(value, 5)}
+            for which, scores in note["scores"].items()
+            for score, value in scores.items()
+        ]
+        write_rows(folder / f"{file}.csv", rows)
+        made = provenance(shop.store, file, shop.profile, [f"images/{name}"])
+        write_summary(folder / f"{file}.json", made | {"scores": note["scores"]})
+
+    return write
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "main": Experiment(
+        "regret on three problems, priors from perfect and imperfect data",
+        regret.main_panels,
+        columns=3,
+    ),
+    "noise-levels": Experiment(
+        "all 18 plots: four problems, both kinds of data, all assumed noise levels",
+        regret.noise_level_panels,
+        columns=4,
+    ),
+    "real-slots": Experiment(
+        "bidding priors learned on simulated slots, on real ones (needs --data-dir)",
+        regret.real_slot_panels,
+        columns=3,
+        needs_data="ipinyou_slots",
+    ),
+    "sampled-noise": Experiment(
+        "predicted or sampled noise in the diffused observation", regret.sampled_noise_panels
+    ),
+    "variance": Experiment("three reverse variances", regret.variance_panels),
+    "noisy-data": Experiment("λ of the SURE term on noisy data", regret.noisy_panels),
+    "incomplete-data": Experiment("EM on incomplete data", regret.incomplete_panels),
+    "noisy-incomplete-data": Experiment(
+        "EM and SURE on noisy, incomplete data", regret.noisy_incomplete_panels
+    ),
+    "calibration": Experiment(
+        "errors calibrated from imperfect data beside those from exact data", write=_calibration
+    ),
+    "groups": Experiment("20 Groups: completions of half-hidden tasks", write=_groups),
+    "tasks": Experiment("task vectors and draws of every problem", write=_tasks),
+    "mnist": Experiment("images of digits from corrupted ones", write=_images("mnist")),
+    "fashion-mnist": Experiment(
+        "images of clothes from corrupted ones", write=_images("fashion_mnist")
+    ),
+}
+
+
+def reproduce(
+    names: Sequence[str],
+    profile: str,
+    folder: Path,
+    data_dir: Path | None = None,
+    problems: Sequence[str] = (),
+    report: Report = lambda *_: None,
+) -> dict[str, str]:
+    """Run experiments and write their rows, summaries and pictures.
+
+    Args:
+        names: experiments; all of them if none is named.
+        profile: 'smoke' or 'paper'.
+        folder: where results go; finished parts are in its subfolder ``parts``.
+        data_dir: folder with real data, or None.
+        problems: only play the runs of these problems, and write nothing: to divide the work.
+        report: called with a line for each piece of work, the parts done and their number.
+
+    Returns:
+        For each experiment 'done', or why it was left out.
+    """
+    sizes = get_profile(profile)
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise InvalidInputError(f"name: unknown {name!r}; choose from {', '.join(EXPERIMENTS)}")
+    for problem in problems:
+        if problem not in regret.TITLES:
+            raise InvalidInputError(
+                f"--problem: unknown {problem!r}; choose from {', '.join(regret.TITLES)}"
+            )
+    if data_dir is not None and not data_dir.is_dir():
+        raise InvalidInputError(f"--data-dir: no folder {data_dir}")
+    folder.mkdir(parents=True, exist_ok=True)
+    store = Store(folder / "parts", sizes.as_json())
+    shop = Workshop(sizes, store, data_dir, report)
+    chosen = {name: EXPERIMENTS[name] for name in (names or EXPERIMENTS)}
+    outcome = {}
+    playing = {}
+    for name, experiment in chosen.items():
+        if experiment.needs_data is not None and shop.real_slots is None:
+            outcome[name] = f"left out: no {experiment.needs_data} in the data folder"
+        elif experiment.panels is not None:
+            playing[name] = experiment.panels(sizes)
+    # All runs of all experiments at once: many share runs, and more go side by side.
+    runs = [
+        run
+        for panels in playing.values()
+        for panel in panels
+        for line in panel.lines
+        for run in line.runs
+        if not problems or run.problem in problems
+    ]
+    shop.expect(runs, 0 if problems else len(chosen) - len(outcome))
+    shop.play(runs)
+    if problems:
+        return outcome | dict.fromkeys(playing, f"played {', '.join(problems)} alone")
+    for name, experiment in chosen.items():
+        if name in outcome:
+            continue
+        shop.report(f"{name}: writing")
+        if experiment.write is not None:
+            experiment.write(shop, folder)
+        else:
+            _write_regrets(shop, folder, name, experiment, playing[name])
+        shop.finished()
+        outcome[name] = "done"
+    return outcome
+
+
+def _write_regrets(
+    shop: Workshop, folder: Path, name: str, experiment: Experiment, panels: list[Panel]
+) -> None:
+    """Rows, summary and picture of an experiment about regret."""
+    write_rows(folder / f"{name}.csv", regret.rows(shop.store, panels))
+    runs = [run for panel in panels for line in panel.lines for run in line.runs]
+    parts = [run.key for run in runs]
+    parts += [f"{run.learned.key}-time" for run in runs if run.learned is not None]
+    made: dict[str, Any] = provenance(shop.store, name, shop.profile, parts)
+    write_summary(folder / f"{name}.json", made | regret.summarise(shop.store, panels))
+    grid = []
+    for panel in panels:
+        curves = []
+        for line in panel.lines:
+            one = regret.curve(shop.store, line.runs)
+            curves.append(
+                GridCurve(line.label, one.rounds, one.mean, one.stderr, dashed=line.reference)
+            )
+        grid.append(GridPanel(panel.title, curves))
+    draw_regret_grid(grid, folder / f"{name}.png", experiment.columns)
+
+
+__all__ = ["EXPERIMENTS", "PROFILES", "Experiment", "reproduce"]

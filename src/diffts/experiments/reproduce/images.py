@@ -1,0 +1,159 @@
+"""MNIST and Fashion-MNIST: priors of images from half-missing, noisy ones.
+
+Three models at most: one of clean images, one of corrupted ones, and, for MNIST, the second with
+one more repeat at λ = 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.experiments.image_scores import diversity, frechet_distance, masked_rmse
+from diffts.experiments.reproduce.profile import Profile
+from diffts.experiments.reproduce.runs import DATA
+from diffts.experiments.reproduce.store import Arrays
+from diffts.experiments.reproduce.workshop import SEED, Workshop
+from diffts.learning import (
+    PROCEDURES,
+    Lesson,
+    Procedure,
+    TrainingConfig,
+    learn_priors,
+    learn_priors_imperfect,
+)
+from diffts.problems.images import Images, read_images, stand_in_digits
+
+SHOWN = 40
+#: λ of each data set, and whether a last repeat with λ = 1 makes a third model.
+SETS = {"mnist": (0.2, True), "fashion_mnist": (0.1, False)}
+MODELS = {
+    "clean": "trained on clean images",
+    "corrupted": "trained on corrupted images",
+    "corrupted-more": "the same, one more repeat at λ = 1",
+}
+
+
+def images_of(shop: Workshop, name: str) -> Images:
+    """The images of a set; scikit-learn's small digits where the user has not given the data."""
+    folder = shop.data_dir / name if shop.data_dir is not None else None
+    if folder is None or not folder.is_dir():
+        return stand_in_digits()
+    return read_images(folder)
+
+
+def procedure_for(name: str, profile: Profile) -> Procedure:
+    """The paper's for images; of 59,000 images a repeat draws as many as its steps can read."""
+    sure, third = SETS[name]
+    base = PROCEDURES["images"]
+    steps = int(base.inner_steps)  # type: ignore[arg-type]
+    procedure = dataclasses.replace(
+        base,
+        sure=(sure,) * 4 + ((1.0,) if third else ()),
+        rounds=4 if third else 3,
+        inner_steps=(steps,) * 3 + ((2000,) if third else ()),
+        tasks_per_round=None if profile.tiny else 12_000,
+        score_every=14_000,
+    )
+    return procedure.scaled(profile.length)
+
+
+def image_experiment(shop: Workshop, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Learn the models of a set; originals, draws and reconstructions, and their scores.
+
+    Returns:
+        Panels of images ``(SHOWN, P)`` by their titles, and a note with sizes and scores.
+    """
+
+    def make() -> tuple[Arrays, dict[str, Any]]:
+        images = images_of(shop, name)
+        rng = np.random.default_rng(SEED)
+        pixels = images.pixels[rng.permutation(len(images.pixels))]
+        count, calibration = shop.profile.images
+        train, other = pixels[:count], pixels[count : count + calibration]
+        corruption = DATA["imperfect"]
+        assert corruption is not None
+        seen = corruption.observe(train, SEED + 1), corruption.observe(other, SEED + 2)
+        models = _learn(shop, name, images, train, other, seen)
+        arrays: Arrays = {
+            "original": other[:SHOWN],
+            "corrupted": np.where(seen[1].mask, seen[1].mean, np.nan)[:SHOWN],
+        }
+        drawn = min(shop.profile.drawn_images, len(other))
+        chain = shop.profile.chain
+        mask = np.asarray(seen[1].mask)
+        filled = np.where(mask, np.asarray(seen[1].mean), train.mean(0))
+        # Nothing can be nearer than other images of the same number are to the training images.
+        scores = {
+            "other images": _quality(train, other[:drawn]),
+            "corrupted images": {"hidden-pixel RMSE": masked_rmse(other, filled, mask)}
+            | _quality(train, filled[:drawn]),
+        }
+        for model, prior in models.items():
+            generated = prior.sample(drawn, seed=SEED, steps=chain)
+            rebuilt = prior.posterior_sample(seen[1], steps=chain, seed=SEED)
+            scores[model] = {"hidden-pixel RMSE": masked_rmse(other, rebuilt, mask)} | _quality(
+                train, generated
+            )
+            arrays[f"{model}-generated"] = generated[:SHOWN]
+            arrays[f"{model}-reconstructed"] = rebuilt[:SHOWN]
+        shape = {"name": images.name, "height": images.height, "width": images.width}
+        kept = {key: np.asarray(value, np.float16) for key, value in arrays.items()}
+        return kept, shape | {"scores": scores}
+
+    arrays, note = shop.cached(f"images/{name}", make)
+    return arrays, note
+
+
+def _quality(train: NDArray[Any], images: NDArray[Any]) -> dict[str, float]:
+    """Fréchet distance to training images, and diversity beside theirs."""
+    some = train[: min(len(train), 10_000)]
+    components = min(32, len(some), some.shape[1], len(images) - 1)
+    return {
+        "Fréchet distance": frechet_distance(some, images, components),
+        "diversity": diversity(some, images),
+    }
+
+
+def _learn(
+    shop: Workshop,
+    name: str,
+    images: Images,
+    train: NDArray[Any],
+    other: NDArray[Any],
+    seen: tuple[Any, Any],
+) -> dict[str, DiffusionPrior]:
+    """The models of a set."""
+    profile = shop.profile
+    options: dict[str, Any] = {"height": images.height, "width": images.width}
+    options |= (
+        {"channels": (4, 8), "embedding_size": 8}
+        if profile.tiny
+        else {"channels": (64, 128), "folds": 1, "compute": "bfloat16"}
+    )
+    network: dict[str, Any] = {"network": "unet-2d", "predicts": "clean", "options": options}
+    config = dataclasses.replace(
+        PROCEDURES["images"].training, steps=max(1, round(10_000 * profile.length))
+    )
+    assert isinstance(config, TrainingConfig)
+    shop.report(f"{name}: learning from clean images")
+    models = {"clean": learn_priors(train, other, seeds=[SEED], config=config, **network)[0]}
+
+    def keep(lesson: int, phase: str, prior: DiffusionPrior) -> None:
+        del lesson
+        if phase == "round 3":
+            models["corrupted"] = prior
+
+    last = learn_priors_imperfect(
+        [Lesson(*seen, procedure_for(name, profile), SEED)],
+        on_progress=lambda now: shop.report(f"{name}: {now.phase} {now.done}/{now.steps}"),
+        on_phase=keep,
+        **network,
+    )[0]
+    if SETS[name][1]:
+        models["corrupted-more"] = last
+    return models

@@ -1,0 +1,171 @@
+"""Experiments that are looked at: task vectors of every problem, 20 Groups, calibration errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.experiments.reproduce.regret import TITLES
+from diffts.experiments.reproduce.runs import Learned
+from diffts.experiments.reproduce.store import Arrays
+from diffts.experiments.reproduce.workshop import SEED, Workshop
+from diffts.learning import TrainingConfig, calibrate, learn_prior
+from diffts.problems import Groups, PopularNiche
+from diffts.problems.groups import hide, recall_precision
+
+SHOWN = 16  # tasks in a panel
+MIXTURE = 25
+
+
+# --- task vectors --------------------------------------------------------------------------------
+
+
+def task_panels(shop: Workshop, problem: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tasks, draws of the diffusion prior and of a mixture; imperfect tasks, draws of their prior.
+
+    Returns:
+        Arrays ``(SHOWN, K)`` by the titles of their panels (hidden entries are NaN), and a note.
+    """
+    names = (
+        "tasks",
+        "draws of the diffusion prior",
+        f"draws of a Gaussian mixture ({MIXTURE})",
+        "imperfect tasks",
+        "draws of the prior learned from imperfect tasks",
+    )
+
+    def make() -> tuple[Arrays, dict[str, Any]]:
+        field = shop.field(problem)
+        known = field.known("imperfect").train
+        mask = np.asarray(known.mask[:SHOWN])
+        panels = (
+            field.sets.train[:SHOWN],
+            shop.prior(Learned(problem, "perfect")).sample(SHOWN, seed=SEED),
+            field.mixture("perfect", MIXTURE).sample(SHOWN, seed=SEED),
+            np.where(mask, np.asarray(known.mean[:SHOWN]), np.nan),
+            shop.prior(Learned(problem, "imperfect")).sample(SHOWN, seed=SEED),
+        )
+        return {f"panel{i}": np.asarray(p, np.float32) for i, p in enumerate(panels)}, {}
+
+    arrays, note = shop.cached(f"{problem}/task-vectors", make)
+    return {name: arrays[f"panel{i}"] for i, name in enumerate(names)}, note
+
+
+def task_order(problem: str) -> Any:
+    """The arms in the order to show them in; None for their own."""
+    if problem == "popular-niche":
+        return np.argsort(PopularNiche.group_of_arm, kind="stable")
+    return None
+
+
+def task_rows(shop: Workshop) -> list[dict[str, Any]]:
+    """Mean and deviation of what each panel shows."""
+    rows = []
+    for problem in TITLES:
+        for name, values in task_panels(shop, problem)[0].items():
+            rows.append(
+                {
+                    "problem": problem,
+                    "panel": name,
+                    "mean": round(float(np.nanmean(values)), 5),
+                    "sd": round(float(np.nanstd(values)), 5),
+                    "smallest": round(float(np.nanmin(values)), 5),
+                    "largest": round(float(np.nanmax(values)), 5),
+                }
+            )
+    return rows
+
+
+# --- 20 Groups -----------------------------------------------------------------------------------
+
+
+def groups(shop: Workshop) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The paper's network on 20 Groups: completions with predicted and with sampled noise.
+
+    Returns:
+        Panels of tasks by their titles, and a note with recall and precision.
+    """
+    names = (
+        "tasks",
+        "draws of the diffusion prior",
+        "test tasks, half of the entries hidden",
+        "completed with predicted noise",
+        "completed with sampled noise",
+    )
+
+    def make() -> tuple[Arrays, dict[str, Any]]:
+        profile = shop.profile
+        sizes = profile.sizes or (5000, 1000, 100)
+        tasks = Groups().split(*sizes, seed=SEED)
+        prior = learn_prior(
+            tasks.train,
+            tasks.calibration,
+            network="residual-mlp" if profile.tiny else "residual-conv",
+            options={"width": 16} if profile.tiny else None,
+            config=TrainingConfig(steps=max(1, round(15_000 * profile.length))),
+            seed=SEED,
+        )
+        evidence = hide(tasks.test, seed=SEED + 1)
+        drawn = {
+            kind: prior.posterior_sample(evidence, sampler=sampler, steps=profile.chain, seed=SEED)
+            for kind, sampler in (("predicted", "paper"), ("sampled", "paper-sampled-noise"))
+        }
+        scores = {
+            f"{what} with {kind} noise": value
+            for kind, draws in drawn.items()
+            for what, value in zip(
+                ("recall", "precision"), recall_precision(tasks.test, draws), strict=True
+            )
+        }
+        hidden = np.where(np.asarray(evidence.mask), tasks.test, np.nan)
+        panels = (
+            tasks.train,
+            prior.sample(SHOWN, seed=SEED, steps=profile.chain),
+            hidden,
+            drawn["predicted"],
+            drawn["sampled"],
+        )
+        arrays = {f"panel{i}": np.asarray(p[:SHOWN], np.float32) for i, p in enumerate(panels)}
+        return arrays, {"scores": scores}
+
+    arrays, note = shop.cached("groups/completions", make)
+    return {name: arrays[f"panel{i}"] for i, name in enumerate(names)}, note
+
+
+# --- calibration from imperfect data -------------------------------------------------------------
+
+
+def calibration_rows(shop: Workshop, problems: list[str]) -> list[dict[str, Any]]:
+    """How far τ from imperfect data is from τ of the same denoiser from exact data."""
+    rows = []
+    for problem in problems:
+        learners = ["ours"]
+        if problem in ("popular-niche", "labeled-arms"):
+            learners += ["paper", "paper, λ = 0"]
+        for learner in learners:
+            key = f"{problem}/calibration-{learner.replace(', λ = ', '-')}"
+            rows.append(shop.cached(key, lambda p=problem, n=learner: ({}, _tau(shop, p, n)))[1])  # type: ignore[misc]
+    return [{name: row[name] for name in _TAU_COLUMNS} for row in rows]
+
+
+_TAU_COLUMNS = ("problem", "learner", "error", "error_first_ten")
+
+
+def _tau(shop: Workshop, problem: str, learner: str) -> dict[str, Any]:
+    prior = shop.prior(Learned(problem, "imperfect", learner))
+    error = tau_error(prior, shop.field(problem).sets.calibration)
+    return {
+        "problem": problem,
+        "learner": learner,
+        "error": round(float(error.mean()), 5),
+        "error_first_ten": round(float(error[:10].mean()), 5),
+    }
+
+
+def tau_error(prior: DiffusionPrior, exact: Any) -> Any:
+    """``|τ / τ_exact - 1|`` of each step and arm, τ_exact from exact tasks ``(N, K)``."""
+    standard = (np.asarray(exact) - float(prior.shift)) / float(prior.scale)
+    right = np.asarray(calibrate(prior.denoiser, standard, schedule=prior.schedule, seed=SEED + 1))
+    return np.abs(np.asarray(prior.tau) / right - 1)

@@ -1,0 +1,81 @@
+"""How large a reproduction is: the paper's sizes, or everything tiny."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from diffts.errors import InvalidInputError
+from diffts.validation import one_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """Sizes of all experiments.
+
+    Attributes:
+        name: for people and for the folder it is written to.
+        sizes: training, calibration and test tasks; None for each problem's own.
+        horizons: rounds of each problem.
+        records: rounds at which regret is recorded, about.
+        seeds: training seeds of the main results; other results take the first of them.
+        length: factor of all training steps.
+        chain: steps of DiffTS's chain; None for all 100.
+        tiny: whether networks are tiny, too.
+        images: images to train on, to calibrate on, and to judge draws by.
+        drawn_images: images generated and reconstructed for the scores.
+    """
+
+    name: str
+    sizes: tuple[int, int, int] | None
+    horizons: dict[str, int]
+    records: int
+    seeds: tuple[int, ...]
+    length: float
+    chain: int | None
+    tiny: bool
+    images: tuple[int, int]
+    drawn_images: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON, to be compared with that of another run."""
+        content: dict[str, Any] = dataclasses.asdict(self)
+        content["sizes"] = None if self.sizes is None else list(self.sizes)
+        content["seeds"], content["images"] = list(self.seeds), list(self.images)
+        return content
+
+
+PROFILES = {
+    "paper": Profile(
+        name="paper",
+        sizes=None,
+        horizons={"popular-niche": 1000, "labeled-arms": 1000, "bidding": 1000, "maze": 300},
+        records=50,
+        seeds=(0, 1, 2),
+        length=1.0,
+        chain=None,
+        tiny=False,
+        images=(59_000, 1000),
+        drawn_images=1000,
+    ),
+    "smoke": Profile(
+        name="smoke",
+        sizes=(60, 30, 3),
+        horizons={"popular-niche": 10, "labeled-arms": 10, "bidding": 10, "maze": 4},
+        records=5,
+        seeds=(0, 1),
+        length=0.0005,
+        chain=3,
+        tiny=True,
+        images=(100, 40),
+        drawn_images=40,
+    ),
+}
+
+
+def get_profile(name: str) -> Profile:
+    """The profile of that name."""
+    try:
+        return PROFILES[one_of("profile", name, PROFILES)]
+    except InvalidInputError as error:
+        raise InvalidInputError(f"--{error}") from None

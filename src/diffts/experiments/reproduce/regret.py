@@ -1,0 +1,298 @@
+"""The experiments that compare regrets: which runs each needs, its panels, its summary."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffts.experiments.reproduce.profile import Profile
+from diffts.experiments.reproduce.recipes import ABLATED, NOISE_LEVELS
+from diffts.experiments.reproduce.runs import Run, diffts
+from diffts.experiments.reproduce.store import Store
+
+MAIN_PROBLEMS = ("popular-niche", "bidding", "maze")
+ABLATION_PROBLEMS = ("labeled-arms", "popular-niche")
+TITLES = {
+    "popular-niche": "Popular and Niche",
+    "labeled-arms": "Labeled Arms",
+    "bidding": "Bidding (simulated slots)",
+    "maze": "2D Maze",
+}
+MIXTURES = ("gmmts-10", "gmmts-25")
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """One curve of a panel: a label and its runs, several where training was repeated.
+
+    Attributes:
+        label: as in the legend; a policy's name, or what is varied.
+        runs: the same run with different training seeds.
+        reference: shown, but not in the race (it was given more than the others).
+    """
+
+    label: str
+    runs: tuple[Run, ...]
+    reference: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """One plot: its title and its lines."""
+
+    title: str
+    problem: str
+    lines: tuple[Line, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """Regret of a line: over rounds, and of each task at the end.
+
+    Attributes:
+        rounds: recorded rounds ``(R,)``.
+        mean: mean regret over tasks and training seeds ``(R,)``.
+        stderr: its standard error ``(R,)``: of the mean over tasks (each averaged over seeds),
+            and of the mean over seeds, added in squares.
+        final: regret of each task at the end, averaged over seeds ``(tasks,)``.
+        final_of_seeds: mean regret at the end of each seed ``(seeds,)``.
+    """
+
+    rounds: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    stderr: NDArray[np.float64]
+    final: NDArray[np.float64]
+    final_of_seeds: NDArray[np.float64]
+
+
+def curve(store: Store, runs: Sequence[Run]) -> Curve:
+    """Put together what was recorded of a line's runs."""
+    loaded = [store.load(run.key)[0] for run in runs]
+    regret = np.stack([np.asarray(arrays["regret"], np.float64) for arrays in loaded])  # (S, R, N)
+    seeds, _, tasks = regret.shape
+    of_tasks, of_seeds = regret.mean(0), regret.mean(2)
+    variance = of_tasks.var(1, ddof=1) / tasks if tasks > 1 else np.zeros(regret.shape[1])
+    if seeds > 1:
+        variance = variance + of_seeds.var(0, ddof=1) / seeds
+    return Curve(
+        rounds=loaded[0]["rounds"],
+        mean=of_tasks.mean(1),
+        stderr=np.sqrt(variance),
+        final=of_tasks[-1],
+        final_of_seeds=of_seeds[:, -1],
+    )
+
+
+# --- the experiments -----------------------------------------------------------------------------
+
+
+def race_panel(
+    problem: str,
+    data: str,
+    noise_std: float,
+    seeds: Sequence[int],
+    tasks: str = "test",
+    title: str | None = None,
+) -> Panel:
+    """All policies with priors from the same data.
+
+    From imperfect data the paper has no mixture; ours, fitted by EM to the same data, races with
+    the rest, and the mixtures from perfect data are references.
+    """
+
+    def baseline(policy: str, fitted_to: str = data) -> tuple[Run, ...]:
+        return (Run(problem, fitted_to, policy, noise_std, tasks=tasks),)
+
+    lines = [
+        Line("diffts", tuple(diffts(problem, data, noise_std, seed=s, tasks=tasks) for s in seeds)),
+        # UCB1 learns nothing from past tasks: one run serves all data.
+        Line("ucb1", baseline("ucb1", "perfect")),
+        Line("gts-diag", baseline("gts-diag")),
+        Line("gts-full", baseline("gts-full")),
+    ]
+    if data == "perfect":
+        lines += [Line(policy, baseline(policy)) for policy in MIXTURES]
+    else:
+        if problem != "labeled-arms":  # its EM would take longer than all the rest together
+            lines.append(Line("gmmts-10", baseline("gmmts-10")))
+        lines += [
+            Line(f"{policy} (perfect data)", baseline(policy, "perfect"), reference=True)
+            for policy in MIXTURES
+        ]
+    heading = title or f"{TITLES[problem]}\n{data} data, σ̂ = {noise_std:g}"
+    return Panel(heading, problem, tuple(lines))
+
+
+def main_panels(profile: Profile) -> list[Panel]:
+    """Three problems, perfect and imperfect data, at the paper's noise level."""
+    return [
+        race_panel(problem, data, NOISE_LEVELS[problem][0], profile.seeds)
+        for data in ("perfect", "imperfect")
+        for problem in MAIN_PROBLEMS
+    ]
+
+
+def noise_level_panels(profile: Profile) -> list[Panel]:
+    """All 18: four problems, both kinds of data, all assumed noise levels."""
+    return [
+        race_panel(
+            problem,
+            data,
+            noise_std,
+            profile.seeds if noise_std == levels[0] and problem != "labeled-arms" else (0,),
+        )
+        for problem, levels in NOISE_LEVELS.items()
+        for data in ("perfect", "imperfect")
+        for noise_std in sorted(levels)
+    ]
+
+
+def real_slot_panels(profile: Profile) -> list[Panel]:
+    """The bidding priors, learned on simulated slots, on real ones."""
+    del profile
+    return [
+        race_panel(
+            "bidding",
+            data,
+            noise_std,
+            (0,),
+            tasks="real",
+            title=f"real slots\n{data} data, σ̂ = {noise_std:g}",
+        )
+        for data in ("perfect", "imperfect")
+        for noise_std in sorted(NOISE_LEVELS["bidding"])
+    ]
+
+
+def _ablation(lines: Callable[[str, float], list[Line]]) -> Callable[[Profile], list[Panel]]:
+    """Panels of an ablation: two problems at two noise levels."""
+
+    def panels(profile: Profile) -> list[Panel]:
+        del profile
+        return [
+            Panel(
+                f"{TITLES[problem]}\nσ̂ = {noise_std:g}",
+                problem,
+                tuple(lines(problem, noise_std)),
+            )
+            for problem in ABLATION_PROBLEMS
+            for noise_std in NOISE_LEVELS[problem]
+        ]
+
+    return panels
+
+
+def _gaussian(problem: str, data: str, noise_std: float) -> Line:
+    return Line("gts-full", (Run(problem, data, "gts-full", noise_std),))
+
+
+sampled_noise_panels = _ablation(
+    lambda problem, noise_std: [
+        Line(f"{kind} noise", (diffts(problem, "perfect", noise_std, sampler=sampler),))
+        for kind, sampler in (("predicted", "paper"), ("sampled", "paper-sampled-noise"))
+    ]
+)
+variance_panels = _ablation(
+    lambda problem, noise_std: [
+        Line(label, (diffts(problem, "perfect", noise_std, variance=mode),))
+        for label, mode in (
+            ("calibrated", "calibrated"),
+            ("partly calibrated", "partial"),
+            ("not calibrated", "plain"),
+        )
+    ]
+)
+noisy_panels = _ablation(
+    lambda problem, noise_std: [
+        *(
+            Line(f"λ = {name.split('= ')[1]}", (diffts(problem, "noisy", noise_std, name),))
+            for name in ABLATED
+            if name.startswith("warm-up")
+        ),
+        _gaussian(problem, "noisy", noise_std),
+    ]
+)
+incomplete_panels = _ablation(
+    lambda problem, noise_std: [
+        Line("with EM", (diffts(problem, "incomplete", noise_std, "paper"),)),
+        Line("without EM", (diffts(problem, "incomplete", noise_std, "paper, no EM"),)),
+        _gaussian(problem, "incomplete", noise_std),
+    ]
+)
+noisy_incomplete_panels = _ablation(
+    lambda problem, noise_std: [
+        Line("EM and SURE", (diffts(problem, "imperfect", noise_std, "paper"),)),
+        Line("EM, λ = 0", (diffts(problem, "imperfect", noise_std, "paper, λ = 0"),)),
+        Line("SURE, no EM", (diffts(problem, "imperfect", noise_std, "paper, no EM"),)),
+        Line("our procedure", (diffts(problem, "imperfect", noise_std),)),
+        _gaussian(problem, "imperfect", noise_std),
+    ]
+)
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def rows(store: Store, panels: Sequence[Panel]) -> list[dict[str, Any]]:
+    """One row for each run and recorded round."""
+    table: list[dict[str, Any]] = []
+    for run in sorted({run for panel in panels for line in panel.lines for run in line.runs}):
+        arrays, _ = store.load(run.key)
+        regret = np.asarray(arrays["regret"], np.float64)
+        tasks = regret.shape[1]
+        error = regret.std(1, ddof=1) / np.sqrt(tasks) if tasks > 1 else np.zeros(len(regret))
+        for i, done in enumerate(arrays["rounds"]):
+            table.append(
+                {
+                    "problem": run.problem,
+                    "tasks": run.tasks,
+                    "data": run.data,
+                    "policy": run.policy,
+                    "learner": run.learner,
+                    "seed": run.seed,
+                    "sampler": run.sampler if run.policy == "diffts" else "",
+                    "variance": run.variance if run.policy == "diffts" else "",
+                    "noise_std": run.noise_std,
+                    "round": int(done),
+                    "regret": round(float(regret[i].mean()), 4),
+                    "stderr": round(float(error[i]), 4),
+                    "simple_regret": round(float(arrays["simple_regret"][i].mean()), 5),
+                }
+            )
+    return table
+
+
+def summarise(store: Store, panels: Sequence[Panel]) -> dict[str, Any]:
+    """Of each panel the final regrets, the order, and the gap between the first and each other."""
+    return {"panels": [_summary_of(store, panel) for panel in panels]}
+
+
+def _summary_of(store: Store, panel: Panel) -> dict[str, Any]:
+    curves = {line.label: curve(store, line.runs) for line in panel.lines}
+    racing = [line.label for line in panel.lines if not line.reference]
+    ranking = sorted(racing, key=lambda label: float(curves[label].mean[-1]))
+    first = panel.lines[0].label
+    lines = {}
+    for label, one in curves.items():
+        gap = one.final - curves[first].final
+        error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else float("nan")
+        lines[label] = {
+            "regret": float(one.mean[-1]),
+            "stderr": float(one.stderr[-1]),
+            "regret_of_seeds": [float(value) for value in one.final_of_seeds],
+            "above_first_line": float(gap.mean()),
+            "stderr_of_that": None if not np.isfinite(error) else float(error),
+        }
+    return {
+        "title": panel.title.replace("\n", ", "),
+        "problem": panel.problem,
+        "rounds": int(curves[first].rounds[-1]),
+        "tasks": len(curves[first].final),
+        "best": ranking[0],
+        "ranking": ranking,
+        "lines": lines,
+    }

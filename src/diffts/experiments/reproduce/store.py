@@ -1,0 +1,104 @@
+"""What is finished, on disk: so that a second start of a reproduction goes on where it stopped."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from diffts._version import __version__
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.errors import ArtifactError, InvalidInputError
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Store:
+    """A folder of finished parts: arrays with a note in JSON, and priors.
+
+    Every part is written beside its place and then renamed: it is there in full or not at all.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.folder = folder
+        marker = folder / "settings.json"
+        if marker.exists():
+            if json.loads(marker.read_text()) != settings:
+                raise InvalidInputError(
+                    f"--out: {folder} holds parts of other settings; choose another folder or "
+                    "remove it"
+                )
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            marker.write_text(json.dumps(settings, indent=1) + "\n")
+
+    def has(self, key: str) -> bool:
+        """Whether a part is finished."""
+        return self._file(key).exists()
+
+    def save(self, key: str, arrays: Arrays, note: dict[str, Any]) -> None:
+        """Keep arrays and what to know about them."""
+        path = self._file(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        buffer = io.BytesIO()
+        text = np.frombuffer(json.dumps(note | circumstances()).encode(), np.uint8)
+        np.savez_compressed(buffer, **arrays, note=text)  # type: ignore[arg-type]
+        unfinished = path.with_suffix(".part")
+        unfinished.write_bytes(buffer.getvalue())
+        os.replace(unfinished, path)
+
+    def load(self, key: str) -> tuple[Arrays, dict[str, Any]]:
+        """The arrays and their note."""
+        try:
+            with np.load(self._file(key), allow_pickle=False) as content:
+                arrays = {name: content[name] for name in content.files}
+        except (OSError, ValueError) as error:
+            raise ArtifactError(f"{self._file(key)}: damaged ({error}); remove it") from None
+        note: dict[str, Any] = json.loads(arrays.pop("note").tobytes().decode())
+        return arrays, note
+
+    def has_prior(self, key: str) -> bool:
+        """Whether a prior is there."""
+        return (self.folder / key / "config.json").exists()
+
+    def save_prior(self, key: str, prior: DiffusionPrior) -> None:
+        """Keep a prior."""
+        prior.save(self.folder / key)
+
+    def load_prior(self, key: str) -> DiffusionPrior:
+        """A prior that was kept."""
+        return DiffusionPrior.load(self.folder / key)
+
+    def _file(self, key: str) -> Path:
+        return self.folder / f"{key}.npz"
+
+
+def circumstances() -> dict[str, Any]:
+    """What a number was made with: versions, hardware and the state of the code."""
+    return {
+        "diffts": __version__,
+        "python": platform.python_version(),
+        "jax": version("jax"),
+        "device": jax.devices()[0].device_kind,
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str:
+    """The git revision of the code; of an unpacked copy what DIFFTS_COMMIT says."""
+    if said := os.environ.get("DIFFTS_COMMIT"):
+        return said
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"

@@ -1,0 +1,295 @@
+"""Where the work is done: learn the priors that are missing, play the runs that are missing.
+
+Experiments ask for runs; many ask for the same ones. What can go side by side does: trainings of
+one network, simulations of one kind of policy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diffts.bandits.actions import actions_of
+from diffts.bandits.policies import Ingredients, Policy, make_policy
+from diffts.bandits.simulate import simulate_side_by_side
+from diffts.diffusion.exact import GaussianMixture
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.experiments.compare import Race
+from diffts.experiments.reproduce.profile import Profile
+from diffts.experiments.reproduce.recipes import (
+    CALIBRATED_ON_EXACT,
+    procedure_for,
+    recipe_for,
+)
+from diffts.experiments.reproduce.runs import DATA, Learned, Run
+from diffts.experiments.reproduce.store import Arrays, Store
+from diffts.learning import Lesson, calibrate, learn_priors, learn_priors_imperfect
+from diffts.problems import Bidding, ImperfectSets, Problem, TaskSets, corrupt, get_problem
+from diffts.stacking import layout
+
+SEED = 0  # of tasks, corruption and rewards; training has seeds of its own
+MIN_PRICES = 50  # real ad slots with fewer prices are left out
+
+#: Told a line about the work, the parts that are finished and how many there are.
+Report = Callable[[str, int, int], None]
+
+
+class Workshop:
+    """A store of finished parts, and how to make the others.
+
+    Args:
+        profile: sizes.
+        store: where finished parts are.
+        data_dir: folder with real data (``mnist``, ``fashion_mnist``, ``ipinyou_slots``), or None.
+        report: called with each piece of work.
+    """
+
+    def __init__(
+        self, profile: Profile, store: Store, data_dir: Path | None, report: Report
+    ) -> None:
+        self.profile, self.store, self.data_dir = profile, store, data_dir
+        self._report, self._done, self._total = report, 0, 0
+        self._fields: dict[str, _Field] = {}
+
+    def report(self, line: str) -> None:
+        """Say what is being done."""
+        self._report(line, self._done, max(self._done, self._total))
+
+    def expect(self, runs: Iterable[Run], others: int) -> None:
+        """Count what is ahead: missing runs, missing priors and so many other parts."""
+        missing = {run for run in runs if not self.store.has(run.key)}
+        priors = {run.learned for run in missing if run.learned is not None}
+        unlearned = [prior for prior in priors if not self.store.has_prior(prior.key)]
+        self._total += len(missing) + len(unlearned) + others
+
+    def finished(self, parts: int = 1) -> None:
+        """Count parts as done."""
+        self._done += parts
+
+    # --- what is asked for ---------------------------------------------------------------------
+
+    def play(self, runs: Iterable[Run]) -> None:
+        """Play the runs that are not in the store, after learning the priors they need."""
+        missing = defaultdict(list)
+        for run in sorted(set(runs)):
+            if not self.store.has(run.key):
+                missing[run.problem].append(run)
+        for problem, wanted in missing.items():
+            self.learn(learned for run in wanted if (learned := run.learned))
+            for tasks in sorted({run.tasks for run in wanted}):
+                self._play(problem, tasks, [run for run in wanted if run.tasks == tasks])
+
+    def learn(self, wanted: Iterable[Learned]) -> None:
+        """Learn the priors that are not in the store."""
+        by_problem = defaultdict(list)
+        for learned in sorted(set(wanted)):
+            if not self.store.has_prior(learned.key):
+                by_problem[learned.problem].append(learned)
+        for problem, missing in by_problem.items():
+            self._learn_exact(problem, [one for one in missing if DATA[one.data] is None])
+            self._learn_imperfect(problem, [one for one in missing if DATA[one.data] is not None])
+
+    def cached(self, key: str, make: Callable[[], tuple[Arrays, dict[str, Any]]]) -> Any:
+        """Arrays and note of a part, made if it is missing."""
+        if not self.store.has(key):
+            self.report(key)
+            started = time.perf_counter()
+            arrays, note = make()
+            self.store.save(key, arrays, note | {"seconds": time.perf_counter() - started})
+        return self.store.load(key)
+
+    def prior(self, learned: Learned) -> DiffusionPrior:
+        """A diffusion prior, learned if it is missing."""
+        self.learn([learned])
+        return self.store.load_prior(learned.key)
+
+    def field(self, problem: str) -> _Field:
+        """A problem with its tasks."""
+        if problem not in self._fields:
+            self._fields[problem] = _Field(get_problem(problem), self.profile, self.store)
+        return self._fields[problem]
+
+    @property
+    def real_slots(self) -> Path | None:
+        """Table of real ad slots, where the user has it."""
+        table = (
+            self.data_dir / "ipinyou_slots" / "merged_slot_prices.csv" if self.data_dir else None
+        )
+        return table if table is not None and table.exists() else None
+
+    # --- learning ------------------------------------------------------------------------------
+
+    def _learn_exact(self, problem: str, wanted: Sequence[Learned]) -> None:
+        if not wanted:
+            return
+        field = self.field(problem)
+        recipe = recipe_for(field.problem, self.profile)
+        seeds = [learned.seed for learned in wanted]
+        self.report(f"{problem}: learning from exact tasks, seeds {seeds}")
+        started = time.perf_counter()
+        priors = learn_priors(
+            field.sets.train,
+            field.sets.calibration,
+            seeds=seeds,
+            config=recipe.training,
+            **recipe.network_for(field.problem),
+        )
+        self._keep(wanted, priors, started)
+
+    def _learn_imperfect(self, problem: str, wanted: Sequence[Learned]) -> None:
+        if not wanted:
+            return
+        field = self.field(problem)
+        recipe = recipe_for(field.problem, self.profile)
+        names = sorted({f"{one.data} ({one.learner})" for one in wanted})
+        self.report(f"{problem}: learning from {', '.join(names)}; {len(wanted)} side by side")
+        started = time.perf_counter()
+        priors = learn_priors_imperfect(
+            [
+                Lesson(
+                    *field.known(one.data),
+                    procedure_for(field.problem, one.learner, self.profile),
+                    one.seed,
+                )
+                for one in wanted
+            ],
+            on_progress=lambda now: self.report(
+                f"{problem}: {now.phase} {now.done}/{now.steps}, held-out CRPS {now.score:.4g}"
+            ),
+            **recipe.network_for(field.problem),
+        )
+        for i, one in enumerate(wanted):
+            if one.learner in CALIBRATED_ON_EXACT:
+                priors[i] = _calibrated_on_exact(priors[i], field.sets, one.seed)
+        self._keep(wanted, priors, started)
+
+    def _keep(
+        self, wanted: Sequence[Learned], priors: Sequence[DiffusionPrior], started: float
+    ) -> None:
+        """Save priors; training that went side by side is shared out in equal parts."""
+        seconds = (time.perf_counter() - started) / len(wanted)
+        for learned, prior in zip(wanted, priors, strict=True):
+            self.store.save_prior(learned.key, prior)
+            self.store.save(f"{learned.key}-time", {}, {"seconds": seconds})
+        self.finished(len(wanted))
+
+    # --- playing -------------------------------------------------------------------------------
+
+    def _play(self, problem: str, tasks: str, wanted: Sequence[Run]) -> None:
+        field = self.field(problem)
+        means = field.sets.test if tasks == "test" else self._real_tasks()
+        groups: dict[Any, list[tuple[Run, Policy]]] = defaultdict(list)
+        for run in wanted:
+            policy = self._policy(field, run)
+            groups[layout(policy)].append((run, policy))
+        horizon = self.profile.horizons[problem]
+        for members in groups.values():
+            names = sorted({run.policy for run, _ in members})
+            self.report(f"{problem}: {', '.join(names)}, {len(members)} runs side by side")
+            played = simulate_side_by_side(
+                [policy for _, policy in members],
+                means,
+                field.problem.rewards,
+                horizon=horizon,
+                actions=actions_of(field.problem),
+                record_every=max(1, horizon // self.profile.records),
+                seed=SEED,
+            )
+            for (run, _), simulation in zip(members, played, strict=True):
+                arrays: Arrays = {
+                    "rounds": simulation.rounds,
+                    "regret": simulation.regret.astype(np.float32),
+                    "simple_regret": simulation.simple_regret.astype(np.float32),
+                }
+                note = {"run": dataclasses.asdict(run), "seconds": simulation.seconds}
+                self.store.save(run.key, arrays, note)
+            self.finished(len(members))
+
+    def _policy(self, field: _Field, run: Run) -> Policy:
+        race = field.race(run.data)
+        given = Ingredients(
+            actions=actions_of(field.problem),
+            noise_std=run.noise_std,
+            prior=lambda: self.prior(run.learned),  # type: ignore[arg-type]
+            gaussian=lambda: race.gaussian,
+            diagonal=lambda: race.diagonal,
+            mixture=lambda components: field.mixture(run.data, components),
+            sampler=run.sampler,
+            steps=self.profile.chain,
+            variance=run.variance,
+        )
+        return make_policy(run.policy, given)
+
+    def _real_tasks(self) -> Any:
+        assert self.real_slots is not None
+        real = Bidding.from_logs(self.real_slots, MIN_PRICES)
+        assert real.win_rates is not None
+        count = len(real.win_rates) if self.profile.sizes is None else self.profile.sizes[2]
+        return real.sample(count, seed=SEED)
+
+
+class _Field:
+    """A problem, its tasks, what is known of them, and the baselines' fits."""
+
+    def __init__(self, problem: Problem, profile: Profile, store: Store) -> None:
+        self.problem, self.profile, self.store = problem, profile, store
+        self._known: dict[str, ImperfectSets] = {}
+        self._races: dict[str, Race] = {}
+
+    @cached_property
+    def sets(self) -> TaskSets:
+        """Training, calibration and test tasks."""
+        train, calibration, test = self.profile.sizes or (None, None, None)
+        return self.problem.split(train, calibration, test, seed=SEED)
+
+    def known(self, data: str) -> ImperfectSets:
+        """Training and calibration tasks as they are observed; the same values every time."""
+        if data not in self._known:
+            corruption = DATA[data]
+            assert corruption is not None
+            self._known[data] = corrupt(self.sets, corruption, SEED)
+        return self._known[data]
+
+    def race(self, data: str) -> Race:
+        """The Gaussian fits to the same data."""
+        if data not in self._races:
+            imperfect = None if DATA[data] is None else self.known(data)
+            self._races[data] = Race(self.problem, self.sets, seed=SEED, imperfect=imperfect)
+        return self._races[data]
+
+    def mixture(self, data: str, components: int) -> GaussianMixture:
+        """The mixture fitted to the same data; kept, since it can take minutes."""
+        key = f"{self.problem.name}/fits/{data}-mixture{components}"
+        if not self.store.has(key):
+            started = time.perf_counter()
+            fitted = self.race(data).mixture(components)
+            arrays: Arrays = {
+                "weights": fitted.weights,
+                "means": fitted.means.astype(np.float32),
+                "covariances": fitted.covariances.astype(np.float32),
+            }
+            self.store.save(key, arrays, {"seconds": time.perf_counter() - started})
+        arrays, _ = self.store.load(key)
+        return GaussianMixture(arrays["weights"], arrays["means"], arrays["covariances"])
+
+
+def _calibrated_on_exact(prior: DiffusionPrior, sets: TaskSets, seed: int) -> DiffusionPrior:
+    """The same prior with errors from exact calibration tasks."""
+    shift, scale = float(prior.shift), float(prior.scale)
+    standard = (sets.calibration - shift) / scale
+    tau = calibrate(prior.denoiser, standard, schedule=prior.schedule, seed=seed + 1)
+    return DiffusionPrior(
+        prior.denoiser,
+        np.asarray(tau),
+        schedule=prior.schedule,
+        shift=shift,
+        scale=scale,
+        metadata=prior.metadata | {"calibrated_on": "exact tasks"},
+    )

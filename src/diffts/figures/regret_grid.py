@@ -1,0 +1,91 @@
+"""Many regret plots in one picture, with one legend for all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffts.figures.style import colour_of, label_of, pyplot, save
+
+#: A curve that ends above so many times the best one leaves the picture.
+OFF_SCALE = 4.0
+
+
+class GridCurve(NamedTuple):
+    """A labelled curve with its standard error; ``dashed`` for references."""
+
+    label: str
+    rounds: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    stderr: NDArray[np.float64]
+    dashed: bool = False
+
+
+class GridPanel(NamedTuple):
+    """A title and its curves."""
+
+    title: str
+    curves: Sequence[GridCurve]
+
+
+def draw_regret_grid(
+    panels: Sequence[GridPanel],
+    path: str | os.PathLike[str],
+    columns: int,
+    title: str = "",
+) -> None:
+    """Mean cumulative regret in bands of one standard error, a small plot for each panel.
+
+    Curves that end above ``OFF_SCALE`` times the lowest are cut off; an arrow says where they
+    end.
+    """
+    plt = pyplot()
+    rows = -(-len(panels) // columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(2.6 * columns, 2.25 * rows + 0.7), squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    handles: dict[str, Any] = {}
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        top = OFF_SCALE * min(float(one.mean[-1]) for one in panel.curves)
+        leaving = [one for one in panel.curves if one.mean[-1] > top]
+        for one in panel.curves:
+            colour = colour_of(one.label)
+            (handle,) = axis.plot(
+                one.rounds,
+                one.mean,
+                color=colour,
+                linewidth=1.9 if _is_ours(one.label) else 1.1,
+                linestyle="--" if one.dashed else "-",
+                zorder=3 if _is_ours(one.label) else 2,
+            )
+            low, high = one.mean - one.stderr, one.mean + one.stderr
+            axis.fill_between(one.rounds, low, high, color=colour, alpha=0.18, lw=0)
+            handles.setdefault(label_of(one.label), handle)
+        axis.set_xlim(left=0)
+        axis.set_ylim(0, top if leaving else None)
+        if leaving:
+            ends = "\n".join(f"↑ {label_of(c.label)} {c.mean[-1]:.0f}" for c in leaving)
+            axis.text(0.98, 0.97, ends, transform=axis.transAxes, ha="right", va="top", fontsize=6)
+        axis.set_title(panel.title, fontsize=8)
+        axis.tick_params(labelsize=7)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    for axis in axes[:, 0]:
+        axis.set_ylabel("regret", fontsize=8)
+    for axis in axes[-1]:
+        axis.set_xlabel("round", fontsize=8)
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncol=min(5, len(handles))
+    )
+    if title:
+        figure.suptitle(title, fontsize=10)
+    save(figure, path)
+
+
+def _is_ours(label: str) -> bool:
+    return label.startswith("diffts")
