@@ -95,7 +95,8 @@ def compare(
         float | None, typer.Option(help="Assumed noise level; the problem's default.")
     ] = None,
     prior: Annotated[
-        Path | None, typer.Option(help="A prior saved by 'diffts train'; else learn one.")
+        str | None,
+        typer.Option(help="Folder of a prior saved by 'diffts train', or 'builtin'; else learn."),
     ] = None,
     sampler: Annotated[str, typer.Option(help="Posterior sampler of DiffTS.")] = "paper",
     steps: Annotated[int | None, typer.Option(help="Length of its chain.")] = None,
@@ -127,6 +128,7 @@ def compare(
     from diffts.diffusion.schedule import Schedule
     from diffts.experiments.compare import Race, Recipe, prepare
     from diffts.figures import draw_regret
+    from diffts.priors import builtin_prior
 
     check_writable("--json", json_file)
     check_writable("--figure", figure)
@@ -142,7 +144,13 @@ def compare(
     if logs is not None:
         sets, source = _real_slots(sets, problem, logs, min_prices, tasks)
         out.print(f"Priors from simulated ad slots, tested on {source}.", highlight=False)
-    given = None if prior is None else DiffusionPrior.load(prior)
+    given = None
+    if prior == "builtin":
+        if data != "clean":
+            raise InvalidInputError("--prior: built-in ones are learned from clean data")
+        given = builtin_prior(problem)
+    elif prior is not None:
+        given = DiffusionPrior.load(prior)
     recipe = _recipe(Recipe(), train_steps)
     asked = procedure != "default" or sure is not None
     known = _imperfect(data, sets, missing, noise, asked, seed)

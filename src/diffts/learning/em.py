@@ -361,15 +361,14 @@ def run_side_by_side(
             groups.setdefault(same, []).append(i)
         for members in groups.values():
             _, config, until = stretches[members[0]]
-            for trained in train_side_by_side(
+            trained = train_side_by_side(
                 [now[i].training for i in members],
                 [stretches[i][0] for i in members],
                 config,
                 learnings[members[0]].schedule,
                 [learnings[i].seed for i in members],
                 until,
-            ):
-                if int(trained[0].step) == until:
-                    for i, training in zip(members, trained, strict=True):
-                        now[i] = learnings[i].after(now[i], training)
+            )
+            for i, training in zip(members, trained, strict=True):
+                now[i] = learnings[i].after(now[i], training)
             yield list(now)

@@ -80,15 +80,18 @@ def learn_priors(
     options: Mapping[str, Any] | None = None,
     config: TrainingConfig | None = None,
     schedule: Schedule | None = None,
-    on_block: Callable[[TrainingState], None] | None = None,
+    on_block: Callable[[int], None] | None = None,
 ) -> list[DiffusionPrior]:
-    """One prior for each seed, trained side by side; as :func:`learn_prior` learns each of them."""
+    """One prior for each seed, trained side by side; as :func:`learn_prior` learns each of them.
+
+    Arguments as there; ``on_block`` is called with the number of steps done.
+    """
     config = TrainingConfig() if config is None else config
     schedule = Schedule.linear() if schedule is None else schedule
     train, held_out = _split(tasks, calibration, 0)
     shift, scale = _standardisation(train)
     sizes = standardised_options(options, shift, scale)
-    starts = states = [
+    states = [
         initial_state(
             build_denoiser(network, train.shape[1], predicts=predicts, seed=seed, **sizes), config
         )
@@ -96,9 +99,7 @@ def learn_priors(
     ]
     objective = Clean(jnp.asarray((train - shift) / scale, jnp.float32))
     objectives = [objective] * len(states)
-    for states in train_side_by_side(starts, objectives, config, schedule, seeds, config.steps):
-        if on_block is not None:
-            on_block(states[0])
+    states = train_side_by_side(states, objectives, config, schedule, seeds, config.steps, on_block)
     return [
         _calibrated(state, train, held_out, (shift, scale), config, schedule, seed)
         for state, seed in zip(states, seeds, strict=True)

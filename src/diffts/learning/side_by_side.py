@@ -7,7 +7,7 @@ and kind of objective; they may differ in seeds, data and weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -34,18 +34,33 @@ def train_side_by_side(
     schedule: Schedule,
     seeds: Sequence[Seed],
     until: int,
-) -> Iterator[list[TrainingState]]:
+    on_block: Callable[[int], None] | None = None,
+) -> list[TrainingState]:
     """Like :func:`diffts.learning.training.train`, of several; all are at the same step.
 
     What an objective shares with the others (the same array) is kept once.
+
+    Args:
+        states: where each goes on from.
+        objectives: what each minimises.
+        config: the recipe, the same for all.
+        schedule: the noise schedule.
+        seeds: seed of each.
+        until: step to go on to.
+        on_block: called with the step after every block; for progress bars.
     """
     keys = jnp.stack([as_key(seed) for seed in seeds])
     levels = all_levels(schedule)
     stacked = stack(states)
     own, shared = _own_and_shared(objectives)
-    for length in block_lengths(int(states[0].step), until, config.block):
+    done = int(states[0].step)
+    for length in block_lengths(done, until, config.block):
         stacked = _train_blocks(stacked, own, shared, levels, keys, config, length)
-        yield unstack(stacked, len(states))
+        done += length
+        if on_block is not None:
+            jax.block_until_ready(stacked.loss)
+            on_block(done)
+    return unstack(stacked, len(states))
 
 
 def _own_and_shared(objectives: Sequence[Objective]) -> tuple[Any, Any]:

@@ -139,6 +139,9 @@ class Workshop:
             field.sets.calibration,
             seeds=seeds,
             config=recipe.training,
+            on_block=lambda done: self.report(
+                f"{problem}: learning from exact tasks, {done}/{recipe.training.steps} steps"
+            ),
             **recipe.network_for(field.problem),
         )
         self._keep(wanted, priors, started)
