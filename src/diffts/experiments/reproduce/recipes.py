@@ -40,9 +40,11 @@ _OURS: dict[str, tuple[Recipe, Procedure]] = {
             "unet-2d",
             {"channels": (64, 128), "folds": 1, "compute": "bfloat16"},
             "clean",
-            dataclasses.replace(_TRAINING, steps=10_000),
+            dataclasses.replace(_TRAINING, steps=8000),
         ),
-        dataclasses.replace(PROCEDURES["default"], warmup_steps=6000, inner_steps=1500),
+        dataclasses.replace(
+            PROCEDURES["default"], warmup_steps=6000, inner_steps=1500, draws=1, score_every=6000
+        ),
     ),
 }
 _TINY: dict[str, dict[str, Any]] = {
