@@ -30,7 +30,7 @@ def reproduce(
     ] = None,
     problem: Annotated[
         list[str] | None,
-        typer.Option(help="Only play the runs of this problem, to divide the work; repeatable."),
+        typer.Option(help="Only this problem, to divide the work; repeatable."),
     ] = None,
     names_only: Annotated[bool, typer.Option("--list", help="Name the experiments.")] = False,
 ) -> None:

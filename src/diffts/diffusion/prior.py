@@ -249,6 +249,7 @@ def _standardisation(mean: NDArray[np.float64], std: NDArray[np.float64]) -> tup
 def _denoiser_skeleton(recipe: Mapping[str, Any], n_arms: int) -> Denoiser:
     """A denoiser of the right shape whose arrays are yet to be filled in."""
     kind = recipe["kind"]
+    unit = Gaussian(np.zeros(n_arms), np.eye(n_arms))
     if kind == "network":
         network: Denoiser = eqx.filter_eval_shape(
             lambda: build_denoiser(
@@ -256,11 +257,11 @@ def _denoiser_skeleton(recipe: Mapping[str, Any], n_arms: int) -> Denoiser:
                 n_arms,
                 predicts=recipe["predicts"],
                 compute=recipe.get("compute", "float32"),
+                base=unit if recipe["predicts"] == "residual" else None,
                 **recipe["options"],
             )
         )
         return network
-    unit = Gaussian(np.zeros(n_arms), np.eye(n_arms))
     if kind == "gaussian":
         return GaussianDenoiser(unit)
     if kind == "mixture":

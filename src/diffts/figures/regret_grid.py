@@ -55,16 +55,18 @@ def draw_regret_grid(
         leaving = [one for one in panel.curves if one.mean[-1] > top]
         for one in panel.curves:
             colour = colour_of(one.label)
+            # From no regret before the first round.
+            rounds = np.concatenate([[0], one.rounds])
+            mean, error = (np.concatenate([[0.0], values]) for values in (one.mean, one.stderr))
             (handle,) = axis.plot(
-                one.rounds,
-                one.mean,
+                rounds,
+                mean,
                 color=colour,
                 linewidth=1.9 if _is_ours(one.label) else 1.1,
                 linestyle="--" if one.dashed else "-",
                 zorder=3 if _is_ours(one.label) else 2,
             )
-            low, high = one.mean - one.stderr, one.mean + one.stderr
-            axis.fill_between(one.rounds, low, high, color=colour, alpha=0.18, lw=0)
+            axis.fill_between(rounds, mean - error, mean + error, color=colour, alpha=0.18, lw=0)
             handles.setdefault(label_of(one.label), handle)
         axis.set_xlim(left=0)
         axis.set_ylim(0, top if leaving else None)

@@ -2,11 +2,13 @@
 
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.clean import train_clean
+from diffts.learning.factor import FactorFit
 from diffts.learning.learn import learn_prior, learn_priors
 from diffts.learning.learn_imperfect import (
     Lesson,
     Progress,
     choose_sure,
+    fit_start,
     learn_prior_imperfect,
     learn_priors_imperfect,
 )
@@ -15,6 +17,7 @@ from diffts.learning.training import TrainingConfig, TrainingState
 
 __all__ = [
     "PROCEDURES",
+    "FactorFit",
     "Lesson",
     "Procedure",
     "Progress",
@@ -23,6 +26,7 @@ __all__ = [
     "calibrate",
     "calibrate_imperfect",
     "choose_sure",
+    "fit_start",
     "learn_prior",
     "learn_prior_imperfect",
     "learn_priors",

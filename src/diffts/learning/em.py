@@ -26,7 +26,7 @@ from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.clean import Clean
-from diffts.learning.factor import fit_factor_gaussian
+from diffts.learning.factor import FactorFit, fit_factor_gaussian
 from diffts.learning.held_out import HeldOut, Score, score
 from diffts.learning.latents import draw_latents, steps_to_keep
 from diffts.learning.mixture_em import draw_posterior
@@ -94,8 +94,6 @@ class ImperfectLearning:
     ) -> None:
         self.train, self.calibration, self.held_out = train, calibration, held_out
         self.procedure, self.schedule, self.imputed, self.seed = procedure, schedule, imputed, seed
-        self._like: ImperfectLearning | None = None
-        self.rank: int | None = None
         self._drawn: tuple[int, Array, Objective] | None = None
         self.phases = procedure.phases()
         self.ends = np.cumsum([phase.steps for phase in self.phases])
@@ -319,15 +317,12 @@ class ImperfectLearning:
     @cached_property
     def gaussian(self) -> Gaussian:
         """The factor Gaussian of the training tasks, with the rank that suits the others."""
-        if self._like is not None:
-            fitted, self.rank = self._like.gaussian, self._like.rank
-        else:
-            fitted, self.rank = fit_factor_gaussian(self.train, self.calibration)
-        return fitted
+        return self.factors.gaussian
 
-    def share_fit(self, other: ImperfectLearning) -> None:
-        """Take the factor Gaussian of a learning from the same data instead of fitting it."""
-        self._like = other
+    @cached_property
+    def factors(self) -> FactorFit:
+        """That Gaussian with its rank; may be set to one that was fitted before."""
+        return fit_factor_gaussian(self.train, self.calibration)
 
     @cached_property
     def _gaussian_draws(self) -> np.ndarray:

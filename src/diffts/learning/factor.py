@@ -43,13 +43,20 @@ class Factors(NamedTuple):
         return Gaussian(mean, loadings @ loadings.T + np.diag(own))
 
 
+class FactorFit(NamedTuple):
+    """A factor Gaussian of standardised tasks, and its rank."""
+
+    gaussian: Gaussian
+    rank: int
+
+
 def fit_factor_gaussian(
     evidence: Evidence,
     held_out: Evidence,
     *,
     iterations: int = 10,
     on_rank: Callable[[int, float], None] | None = None,
-) -> tuple[Gaussian, int]:
+) -> FactorFit:
     """The factor Gaussian whose rank explains ``held_out`` best, and that rank.
 
     Ranks are doubled until the held-out likelihood falls; then two more, between the best one and
@@ -71,7 +78,7 @@ def _search(
     held_out: Evidence,
     iterations: int,
     on_rank: Callable[[int, float], None] | None,
-) -> tuple[Gaussian, int]:
+) -> FactorFit:
     mean, covariance = pairwise_moments(evidence)
     shift = float(mean.mean())
     scale = float(np.sqrt(max(np.diag(covariance).mean(), 1e-12)))
@@ -106,7 +113,7 @@ def _search(
     for _ in range(iterations - iterations // 3):
         factors = _em_iteration(factors, *data)
     fitted = Factors(shift + scale * factors.mean, scale * factors.loadings, scale**2 * factors.own)
-    return fitted.gaussian(), best
+    return FactorFit(fitted.gaussian(), best)
 
 
 def _standard(evidence: Evidence, shift: float, scale: float) -> tuple[Array, Array, Array]:

@@ -18,6 +18,7 @@ from diffts.errors import InvalidInputError
 from diffts.learning.calibration import calibrate
 from diffts.learning.checkpoint import Checkpoint, fingerprint
 from diffts.learning.clean import Clean, train_clean
+from diffts.learning.gaussian import fit_gaussian
 from diffts.learning.side_by_side import train_side_by_side
 from diffts.learning.training import TrainingConfig, TrainingState, initial_state
 from diffts.seeding import as_generator
@@ -45,7 +46,8 @@ def learn_prior(
         tasks: mean rewards of the training tasks, ``(N, K)``, in the user's units.
         calibration: tasks to calibrate on; by default a sixth of ``tasks`` is kept back for it.
         network: name of the network (``diffts.NETWORKS``).
-        predicts: what it predicts: 'clean', 'noise' or 'velocity'.
+        predicts: what it predicts: 'clean', 'noise', 'velocity' or 'residual' (what is left by a
+            Gaussian with the data's mean and covariance).
         options: sizes of the network.
         config: training recipe; the paper's by default.
         schedule: noise schedule; the paper's by default.
@@ -62,8 +64,11 @@ def learn_prior(
     train, held_out = _split(tasks, calibration, seed)
     shift, scale = _standardisation(train) if standardise else (0.0, 1.0)
     sizes = standardised_options(options, shift, scale)
-    denoiser = build_denoiser(network, train.shape[1], predicts=predicts, seed=seed, **sizes)
     standard = (train - shift) / scale
+    base = fit_gaussian(standard) if predicts == "residual" else None
+    denoiser = build_denoiser(
+        network, train.shape[1], predicts=predicts, base=base, seed=seed, **sizes
+    )
     state = _train(
         denoiser, standard, config, schedule, seed, checkpoint, checkpoint_every, on_block
     )
@@ -91,13 +96,18 @@ def learn_priors(
     train, held_out = _split(tasks, calibration, 0)
     shift, scale = _standardisation(train)
     sizes = standardised_options(options, shift, scale)
+    standard = (train - shift) / scale
+    base = fit_gaussian(standard) if predicts == "residual" else None
     states = [
         initial_state(
-            build_denoiser(network, train.shape[1], predicts=predicts, seed=seed, **sizes), config
+            build_denoiser(
+                network, train.shape[1], predicts=predicts, base=base, seed=seed, **sizes
+            ),
+            config,
         )
         for seed in seeds
     ]
-    objective = Clean(jnp.asarray((train - shift) / scale, jnp.float32))
+    objective = Clean(jnp.asarray(standard, jnp.float32))
     objectives = [objective] * len(states)
     states = train_side_by_side(states, objectives, config, schedule, seeds, config.steps, on_block)
     return [
@@ -140,7 +150,7 @@ def standardised_options(
 ) -> dict[str, Any]:
     """A network's options; pixels that are no arms come in the user's units, like the tasks."""
     sizes = dict(options or {})
-    if "background" in sizes:
+    if sizes.get("background") is not None:
         sizes["background"] = [(value - shift) / scale for value in sizes["background"]]
     return sizes
 

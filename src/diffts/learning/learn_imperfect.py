@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from diffts.diffusion.networks import Prediction, build_denoiser
+from diffts.diffusion.networks import NetworkDenoiser, Prediction, build_denoiser
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
 from diffts.errors import InvalidInputError
@@ -17,6 +18,7 @@ from diffts.evidence import Evidence
 from diffts.learning.calibration import LEAST_OBSERVATIONS
 from diffts.learning.checkpoint import Checkpoint, fingerprint
 from diffts.learning.em import EMState, ImperfectLearning, run_side_by_side
+from diffts.learning.factor import FactorFit, fit_factor_gaussian
 from diffts.learning.held_out import hide
 from diffts.learning.learn import standardised_options
 from diffts.learning.procedure import Procedure, as_procedure
@@ -71,7 +73,8 @@ def learn_prior_imperfect(
         procedure: a name in ``PROCEDURES`` ('default', 'paper', 'ipinyou', 'images') or one of
             your own.
         network: name of the network (``diffts.NETWORKS``).
-        predicts: what it predicts: 'clean', 'noise' or 'velocity'.
+        predicts: what it predicts: 'clean', 'noise', 'velocity' or 'residual' (what is left by
+            the factor Gaussian fitted to the same data).
         options: sizes of the network.
         schedule: noise schedule; the paper's by default.
         standardise: give the network data of about mean 0 and variance 1.
@@ -116,12 +119,24 @@ class Lesson:
         calibration: other tasks to calibrate on and to score with.
         procedure: a name in ``PROCEDURES`` or one of your own.
         seed: seed of everything.
+        start: what :func:`fit_start` fitted to the same tasks; None to fit it.
     """
 
     tasks: Evidence
     calibration: Evidence
     procedure: str | Procedure = "default"
     seed: int = 0
+    start: FactorFit | None = None
+
+
+def fit_start(tasks: Evidence, calibration: Evidence) -> FactorFit:
+    """The Gaussian that our procedure starts from, to be fitted once for several lessons."""
+    shift, scale = _standardisation(_observed("tasks", tasks))
+    standard = (
+        _standard(_observed(name, each), shift, scale)
+        for name, each in (("tasks", tasks), ("calibration", calibration))
+    )
+    return fit_factor_gaussian(*standard)
 
 
 def learn_priors_imperfect(
@@ -137,7 +152,7 @@ def learn_priors_imperfect(
     """Several priors side by side, as :func:`learn_prior_imperfect` would learn each of them.
 
     Args:
-        lessons: what to learn; lessons of the same tasks share the fit that they start from.
+        lessons: what to learn.
         network: name of the network, the same for all.
         predicts: what it predicts.
         options: its sizes.
@@ -158,11 +173,9 @@ def learn_priors_imperfect(
         )
         for lesson in lessons
     ]
-    for i, lesson in enumerate(lessons):
-        for j in range(i):
-            if lessons[j].tasks is lesson.tasks and lessons[j].calibration is lesson.calibration:
-                learners[i].learning.share_fit(learners[j].learning)
-                break
+    for learner, lesson in zip(learners, lessons, strict=True):
+        if lesson.start is not None:
+            learner.learning.factors = lesson.start
     starts = states = [learner.start() for learner in learners]
     phases = [0] * len(states)
     for states in run_side_by_side([learner.learning for learner in learners], starts):
@@ -205,9 +218,20 @@ class _Learner:
             (procedure.impute_with - self.shift) / self.scale,
             seed,
         )
+        self._network = network
+
+    @cached_property
+    def denoiser(self) -> NetworkDenoiser:
+        """The untrained network; where it goes on from a Gaussian, that of the warm-up."""
+        network, learning = self._network, self.learning
         sizes = standardised_options(network["options"], self.shift, self.scale)
-        self.denoiser = build_denoiser(
-            network["network"], train.n_arms, predicts=network["predicts"], seed=seed, **sizes
+        return build_denoiser(
+            network["network"],
+            learning.train.n_arms,
+            predicts=network["predicts"],
+            base=learning.gaussian if network["predicts"] == "residual" else None,
+            seed=learning.seed,
+            **sizes,
         )
 
     def start(self) -> EMState:
@@ -402,5 +426,5 @@ def _account(
         "held_out_rmse": scale * scores[kept, 1],
         "arms_seldom_calibrated": [int(arm) for arm in seldom],
         "arms_never_observed": [int(arm) for arm in never],
-        "factors": learning.rank if "gaussian" in learning.__dict__ else None,
+        "factors": learning.factors.rank if "factors" in learning.__dict__ else None,
     }

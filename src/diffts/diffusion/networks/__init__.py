@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from diffts.diffusion.exact import Gaussian, GaussianDenoiser
 from diffts.diffusion.networks.network import (
     COMPUTE,
     PREDICTIONS,
@@ -38,6 +39,7 @@ def build_denoiser(
     *,
     predicts: Prediction = "clean",
     compute: Compute = "float32",
+    base: Gaussian | None = None,
     seed: Seed = 0,
     **options: Any,
 ) -> NetworkDenoiser:
@@ -46,8 +48,9 @@ def build_denoiser(
     Args:
         network: one of ``NETWORKS``.
         n_arms: number of arms ``K``.
-        predicts: what the network outputs: 'clean', 'noise' or 'velocity'.
+        predicts: what the network outputs: 'clean', 'noise', 'velocity' or 'residual'.
         compute: type that its arithmetic is done in: 'float32' or 'bfloat16'.
+        base: with 'residual', a Gaussian fitted to the standardised data.
         seed: seed of the weights.
         **options: sizes of that network (see its class).
 
@@ -70,7 +73,12 @@ def build_denoiser(
     }
     recipe = json.dumps({"network": network, "options": {**defaults, **options}}, sort_keys=True)
     return NetworkDenoiser(
-        network=built, predicts=predicts, options=recipe, n_arms=n_arms, compute=compute
+        network=built,
+        predicts=predicts,
+        options=recipe,
+        n_arms=n_arms,
+        compute=compute,
+        base=None if base is None else GaussianDenoiser(base),
     )
 
 

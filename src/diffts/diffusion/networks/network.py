@@ -12,10 +12,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from diffts.diffusion.denoiser import Denoiser
+from diffts.diffusion.exact import GaussianDenoiser
 from diffts.diffusion.schedule import NoiseLevel
+from diffts.errors import InvalidInputError
 
-Prediction = Literal["clean", "noise", "velocity"]
-PREDICTIONS = ("clean", "noise", "velocity")
+Prediction = Literal["clean", "noise", "velocity", "residual"]
+PREDICTIONS = ("clean", "noise", "velocity", "residual")
 Compute = Literal["float32", "bfloat16"]
 COMPUTE = ("float32", "bfloat16")
 
@@ -46,7 +48,12 @@ class NetworkDenoiser(Denoiser):
     ``'clean'``      ``x_0``                    ``f``
     ``'noise'``      ``z``                      ``(x - √(1-ᾱ) f) / √ᾱ``
     ``'velocity'``   ``√ᾱ z - √(1-ᾱ) x_0``      ``√ᾱ x - √(1-ᾱ) f``
+    ``'residual'``   ``(x_0 - g(x)) / s``       ``g(x) + s f``
     ================ ========================== =======================================
+
+    In the last row ``g`` is the exact denoiser of a Gaussian with the data's mean and covariance
+    (``base``) and ``s`` the root mean square of its error: the network learns only what a Gaussian
+    does not know, and that at the same scale at every noise level.
     """
 
     network: Network
@@ -54,6 +61,11 @@ class NetworkDenoiser(Denoiser):
     options: str = eqx.field(static=True)  # JSON: the name and the options it was built with
     n_arms: int = eqx.field(static=True)
     compute: Compute = eqx.field(static=True, default="float32")
+    base: GaussianDenoiser | None = None
+
+    def __check_init__(self) -> None:
+        if (self.predicts == "residual") != (self.base is not None):
+            raise InvalidInputError("base: a Gaussian denoiser goes with predicts='residual'")
 
     def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """``x̂_0`` from the network's output ``f(x_ℓ, ℓ)``."""
@@ -89,7 +101,9 @@ class NetworkDenoiser(Denoiser):
             return jnp.ones_like(level.noise)
         if self.predicts == "noise":
             return (level.signal / level.noise) ** 2
-        return 1.0 / level.noise**2
+        if self.predicts == "velocity":
+            return 1.0 / level.noise**2
+        return 1.0 / self._base_error(level) ** 2
 
     def _estimate(
         self, x: Float[Array, " K"], output: Float[Array, " K"], level: NoiseLevel
@@ -98,7 +112,19 @@ class NetworkDenoiser(Denoiser):
             return output
         if self.predicts == "noise":
             return (x - level.noise * output) / level.signal
-        return level.signal * x - level.noise * output
+        if self.predicts == "velocity":
+            return level.signal * x - level.noise * output
+        return self._fixed_base()(x, level) + self._base_error(level) * output
+
+    def _fixed_base(self) -> GaussianDenoiser:
+        """The Gaussian's denoiser, which is not trained."""
+        fixed: GaussianDenoiser = jax.tree.map(jax.lax.stop_gradient, self.base)
+        return fixed
+
+    def _base_error(self, level: NoiseLevel) -> Float[Array, ""]:
+        """Root mean square error of the Gaussian's denoiser over the arms."""
+        error = self._fixed_base().error_std(level)
+        return jnp.maximum(jnp.sqrt(jnp.mean(error**2)), 1e-4)
 
     def target(
         self, x_0: Float[Array, " K"], noise: Float[Array, " K"], level: NoiseLevel
@@ -108,7 +134,10 @@ class NetworkDenoiser(Denoiser):
             return x_0
         if self.predicts == "noise":
             return noise
-        return level.signal * noise - level.noise * x_0
+        if self.predicts == "velocity":
+            return level.signal * noise - level.noise * x_0
+        x = level.signal * x_0 + level.noise * noise
+        return (x_0 - self._fixed_base()(x, level)) / self._base_error(level)
 
     def recipe(self) -> dict[str, object]:
         """Name and options of the network; the arrays hold the weights."""

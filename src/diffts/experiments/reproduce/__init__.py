@@ -28,30 +28,32 @@ class Experiment:
         about: what it shows, in a line.
         panels: the regret plots it consists of; None for an experiment of another kind.
         columns: plots in a row of its picture.
-        write: how such another experiment works and writes its files.
+        write: how such another experiment works and writes its files, for some problems.
         needs_data: what must be in the data folder; without it the experiment is left out.
     """
 
     about: str
     panels: Callable[[Profile], list[Panel]] | None = None
     columns: int = 4
-    write: Callable[[Workshop, Path], None] | None = None
+    write: Callable[[Workshop, Path, Sequence[str]], None] | None = None
     needs_data: str | None = None
 
 
-def _tasks(shop: Workshop, folder: Path) -> None:
+def _tasks(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
     """Task vectors of every problem, one picture each."""
     parts = []
-    for problem, title in regret.TITLES.items():
+    for problem in problems:
+        title = regret.TITLES[problem]
         panels, _ = pictures.task_panels(shop, problem)
         parts.append(f"{problem}/task-vectors")
         order = pictures.task_order(problem)
         draw_tasks(panels, folder / f"tasks-{problem}.png", order=order, title=title)
-    write_rows(folder / "tasks.csv", pictures.task_rows(shop))
+    write_rows(folder / "tasks.csv", pictures.task_rows(shop, problems))
     write_summary(folder / "tasks.json", provenance(shop.store, "tasks", shop.profile, parts))
 
 
-def _groups(shop: Workshop, folder: Path) -> None:
+def _groups(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
+    del problems
     panels, note = pictures.groups(shop)
     title = "20 Groups: rows are tasks, columns are arms"
     draw_tasks(panels, folder / "groups.png", title=title)
@@ -63,16 +65,17 @@ def _groups(shop: Workshop, folder: Path) -> None:
     write_summary(folder / "groups.json", made | {"scores": scores})
 
 
-def _calibration(shop: Workshop, folder: Path) -> None:
-    rows = pictures.calibration_rows(shop, list(regret.TITLES))
+def _calibration(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
+    rows = pictures.calibration_rows(shop, problems)
     write_rows(folder / "calibration.csv", rows)
-    parts = [Learned(row["problem"], "imperfect", row["learner"]).key + "-time" for row in rows]
+    parts = [Learned(row["problem"], "imperfect", row["learner"]).time_key for row in rows]
     made = provenance(shop.store, "calibration", shop.profile, parts)
     write_summary(folder / "calibration.json", made | {"relative error of τ": rows})
 
 
-def _images(name: str) -> Callable[[Workshop, Path], None]:
-    def write(shop: Workshop, folder: Path) -> None:
+def _images(name: str) -> Callable[[Workshop, Path, Sequence[str]], None]:
+    def write(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
+        del problems
         file = name.replace("_", "-")
         arrays, note = images.image_experiment(shop, name)
         panels = {
@@ -151,7 +154,7 @@ def reproduce(
         profile: 'smoke' or 'paper'.
         folder: where results go; finished parts are in its subfolder ``parts``.
         data_dir: folder with real data, or None.
-        problems: only play the runs of these problems, and write nothing: to divide the work.
+        problems: only these problems; all of them if none is named.
         report: called with a line for each piece of work, the parts done and their number.
 
     Returns:
@@ -166,6 +169,7 @@ def reproduce(
             raise InvalidInputError(
                 f"--problem: unknown {problem!r}; choose from {', '.join(regret.TITLES)}"
             )
+    problems = list(problems) or list(regret.TITLES)
     if data_dir is not None and not data_dir.is_dir():
         raise InvalidInputError(f"--data-dir: no folder {data_dir}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -178,7 +182,10 @@ def reproduce(
         if experiment.needs_data is not None and shop.real_slots is None:
             outcome[name] = f"left out: no {experiment.needs_data} in the data folder"
         elif experiment.panels is not None:
-            playing[name] = experiment.panels(sizes)
+            panels = experiment.panels(sizes)
+            playing[name] = [one for one in panels if one.problem in problems]
+            if not playing[name]:
+                outcome[name] = f"left out: nothing of {', '.join(problems)} in it"
     # All runs of all experiments at once: many share runs, and more go side by side.
     runs = [
         run
@@ -186,18 +193,15 @@ def reproduce(
         for panel in panels
         for line in panel.lines
         for run in line.runs
-        if not problems or run.problem in problems
     ]
-    shop.expect(runs, 0 if problems else len(chosen) - len(outcome))
+    shop.expect(runs, len(chosen) - len(outcome))
     shop.play(runs)
-    if problems:
-        return outcome | dict.fromkeys(playing, f"played {', '.join(problems)} alone")
     for name, experiment in chosen.items():
         if name in outcome:
             continue
         shop.report(f"{name}: writing")
         if experiment.write is not None:
-            experiment.write(shop, folder)
+            experiment.write(shop, folder, problems)
         else:
             _write_regrets(shop, folder, name, experiment, playing[name])
         shop.finished()
@@ -212,7 +216,7 @@ def _write_regrets(
     write_rows(folder / f"{name}.csv", regret.rows(shop.store, panels))
     runs = [run for panel in panels for line in panel.lines for run in line.runs]
     parts = [run.key for run in runs]
-    parts += [f"{run.learned.key}-time" for run in runs if run.learned is not None]
+    parts += [run.learned.time_key for run in runs if run.learned is not None]
     made: dict[str, Any] = provenance(shop.store, name, shop.profile, parts)
     write_summary(folder / f"{name}.json", made | regret.summarise(shop.store, panels))
     grid = []

@@ -59,7 +59,7 @@ def procedure_for(name: str, profile: Profile) -> Procedure:
         tasks_per_round=None if profile.tiny else 12_000,
         score_every=14_000,
     )
-    return procedure.scaled(profile.length)
+    return profile.fitted(procedure)
 
 
 def image_experiment(shop: Workshop, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -131,7 +131,7 @@ def _learn(
     profile = shop.profile
     options: dict[str, Any] = {"height": images.height, "width": images.width}
     options |= (
-        {"channels": (4, 8), "embedding_size": 8}
+        {"channels": (4,), "folds": 1, "embedding_size": 8}
         if profile.tiny
         else {"channels": (64, 128), "folds": 1, "compute": "bfloat16"}
     )
@@ -143,13 +143,17 @@ def _learn(
     shop.report(f"{name}: learning from clean images")
     models = {"clean": learn_priors(train, other, seeds=[SEED], config=config, **network)[0]}
 
+    procedure = procedure_for(name, profile)
+    # The second model is what there is before a last repeat makes the third of it.
+    second = procedure.phases()[-2 if SETS[name][1] else -1].name
+
     def keep(lesson: int, phase: str, prior: DiffusionPrior) -> None:
         del lesson
-        if phase == "round 3":
+        if phase == second:
             models["corrupted"] = prior
 
     last = learn_priors_imperfect(
-        [Lesson(*seen, procedure_for(name, profile), SEED)],
+        [Lesson(*seen, procedure, SEED)],
         on_progress=lambda now: shop.report(f"{name}: {now.phase} {now.done}/{now.steps}"),
         on_phase=keep,
         **network,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from diffts.diffusion.prior import DiffusionPrior
-from diffts.experiments.reproduce.regret import TITLES
 from diffts.experiments.reproduce.runs import Learned
 from diffts.experiments.reproduce.store import Arrays
 from diffts.experiments.reproduce.workshop import SEED, Workshop
@@ -60,10 +60,10 @@ def task_order(problem: str) -> Any:
     return None
 
 
-def task_rows(shop: Workshop) -> list[dict[str, Any]]:
+def task_rows(shop: Workshop, problems: Sequence[str]) -> list[dict[str, Any]]:
     """Mean and deviation of what each panel shows."""
     rows = []
-    for problem in TITLES:
+    for problem in problems:
         for name, values in task_panels(shop, problem)[0].items():
             rows.append(
                 {
@@ -137,7 +137,7 @@ def groups(shop: Workshop) -> tuple[dict[str, Any], dict[str, Any]]:
 # --- calibration from imperfect data -------------------------------------------------------------
 
 
-def calibration_rows(shop: Workshop, problems: list[str]) -> list[dict[str, Any]]:
+def calibration_rows(shop: Workshop, problems: Sequence[str]) -> list[dict[str, Any]]:
     """How far τ from imperfect data is from τ of the same denoiser from exact data."""
     rows = []
     for problem in problems:

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from diffts.errors import InvalidInputError
+from diffts.learning import Procedure
 from diffts.validation import one_of
 
 
@@ -37,6 +38,22 @@ class Profile:
     images: tuple[int, int]
     drawn_images: int
 
+    def fitted(self, procedure: Procedure) -> Procedure:
+        """A procedure of this size; a tiny one has a warm-up and one repeat of two steps each."""
+        if not self.tiny:
+            return procedure.scaled(self.length)
+        rounds = min(1, procedure.rounds)
+        sure = procedure.sure
+        return dataclasses.replace(
+            procedure,
+            rounds=rounds,
+            sure=sure[: 1 + rounds] if isinstance(sure, tuple) else sure,
+            warmup_steps=2,
+            inner_steps=2,
+            final_steps=0,
+            score_every=2,
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Plain JSON, to be compared with that of another run."""
         content: dict[str, Any] = dataclasses.asdict(self)
@@ -64,7 +81,7 @@ PROFILES = {
         horizons={"popular-niche": 10, "labeled-arms": 10, "bidding": 10, "maze": 4},
         records=5,
         seeds=(0, 1),
-        length=0.0005,
+        length=0.0002,
         chain=3,
         tiny=True,
         images=(100, 40),

@@ -49,7 +49,7 @@ _OURS: dict[str, tuple[Recipe, Procedure]] = {
 }
 _TINY: dict[str, dict[str, Any]] = {
     "residual-mlp": {"width": 16, "n_blocks": 1},
-    "unet-2d": {"channels": (4, 8), "folds": 1, "embedding_size": 8, "compute": "float32"},
+    "unet-2d": {"channels": (4,), "folds": 1, "embedding_size": 8, "compute": "float32"},
 }
 
 _PAPER = PROCEDURES["paper"]
@@ -73,10 +73,10 @@ def recipe_for(problem: Problem, profile: Profile) -> Recipe:
     """Network and training for a problem, with the sizes of a profile."""
     recipe, procedure = _OURS[problem.name]
     options = dict(recipe.options or {})
-    advice = problem.suggested_network
-    if recipe.network == "unet-2d" and advice is not None:
-        # Not the pixels that never change: with 0 there, priors of all data have one shape.
-        options |= {name: advice.options[name] for name in ("height", "width", "pixels")}
+    if recipe.network == "unet-2d":
+        # Not the values of pixels that never change: they are standardised by the data, and
+        # networks with different ones could not be played side by side.
+        options["background"] = None
     if profile.tiny:
         options |= _TINY[str(recipe.network)]
     steps = max(1, round(profile.length * recipe.training.steps))
@@ -84,7 +84,7 @@ def recipe_for(problem: Problem, profile: Profile) -> Recipe:
         recipe,
         options=options,
         training=dataclasses.replace(recipe.training, steps=steps),
-        procedure=procedure.scaled(profile.length),
+        procedure=profile.fitted(procedure),
     )
 
 
@@ -94,4 +94,4 @@ def procedure_for(problem: Problem, learner: str, profile: Profile) -> Procedure
         return recipe_for(problem, profile).procedure
     if learner not in ABLATED:
         raise InvalidInputError(f"learner: unknown {learner!r}")
-    return ABLATED[learner].scaled(profile.length)
+    return profile.fitted(ABLATED[learner])

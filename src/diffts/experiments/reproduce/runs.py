@@ -27,7 +27,16 @@ class Learned:
     @property
     def key(self) -> str:
         """Its place in the store."""
-        return f"{self.problem}/priors/{self.data}-{_slug(self.learner)}-seed{self.seed}"
+        return f"{self.problem}/priors/{self._name}"
+
+    @property
+    def time_key(self) -> str:
+        """Where the store has how long it took."""
+        return f"{self.problem}/times/{self._name}"
+
+    @property
+    def _name(self) -> str:
+        return f"{self.data}-{_slug(self.learner)}-seed{self.seed}"
 
 
 @dataclasses.dataclass(frozen=True, order=True)

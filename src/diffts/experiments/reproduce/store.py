@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import subprocess
+import zipfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ class Store:
         try:
             with np.load(self._file(key), allow_pickle=False) as content:
                 arrays = {name: content[name] for name in content.files}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise ArtifactError(f"{self._file(key)}: damaged ({error}); remove it") from None
         note: dict[str, Any] = json.loads(arrays.pop("note").tobytes().decode())
         return arrays, note

@@ -19,7 +19,7 @@ import numpy as np
 from diffts.bandits.actions import actions_of
 from diffts.bandits.policies import Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate_side_by_side
-from diffts.diffusion.exact import GaussianMixture
+from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.experiments.compare import Race
 from diffts.experiments.reproduce.profile import Profile
@@ -30,7 +30,14 @@ from diffts.experiments.reproduce.recipes import (
 )
 from diffts.experiments.reproduce.runs import DATA, Learned, Run
 from diffts.experiments.reproduce.store import Arrays, Store
-from diffts.learning import Lesson, calibrate, learn_priors, learn_priors_imperfect
+from diffts.learning import (
+    FactorFit,
+    Lesson,
+    calibrate,
+    fit_start,
+    learn_priors,
+    learn_priors_imperfect,
+)
 from diffts.problems import Bidding, ImperfectSets, Problem, TaskSets, corrupt, get_problem
 from diffts.stacking import layout
 
@@ -160,6 +167,7 @@ class Workshop:
                     *field.known(one.data),
                     procedure_for(field.problem, one.learner, self.profile),
                     one.seed,
+                    field.factors(one.data) if one.learner == "ours" else None,
                 )
                 for one in wanted
             ],
@@ -180,7 +188,7 @@ class Workshop:
         seconds = (time.perf_counter() - started) / len(wanted)
         for learned, prior in zip(wanted, priors, strict=True):
             self.store.save_prior(learned.key, prior)
-            self.store.save(f"{learned.key}-time", {}, {"seconds": seconds})
+            self.store.save(learned.time_key, {}, {"seconds": seconds})
         self.finished(len(wanted))
 
     # --- playing -------------------------------------------------------------------------------
@@ -266,6 +274,21 @@ class _Field:
             imperfect = None if DATA[data] is None else self.known(data)
             self._races[data] = Race(self.problem, self.sets, seed=SEED, imperfect=imperfect)
         return self._races[data]
+
+    def factors(self, data: str) -> FactorFit:
+        """The factor Gaussian that our procedure starts from; kept like the mixtures."""
+        key = f"{self.problem.name}/fits/{data}-factors"
+        if not self.store.has(key):
+            started = time.perf_counter()
+            fitted = fit_start(*self.known(data))
+            made: Arrays = {
+                "mean": fitted.gaussian.mean,
+                "covariance": fitted.gaussian.covariance,
+            }
+            note = {"rank": fitted.rank, "seconds": time.perf_counter() - started}
+            self.store.save(key, made, note)
+        arrays, note = self.store.load(key)
+        return FactorFit(Gaussian(arrays["mean"], arrays["covariance"]), int(note["rank"]))
 
     def mixture(self, data: str, components: int) -> GaussianMixture:
         """The mixture fitted to the same data; kept, since it can take minutes."""

@@ -1,0 +1,217 @@
+"""The reproduction: everything, tiny; nothing twice; and numbers that are what they say."""
+
+import csv
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from diffts.errors import ArtifactError, InvalidInputError
+from diffts.experiments.reproduce import EXPERIMENTS, PROFILES, regret, reproduce
+from diffts.experiments.reproduce.profile import get_profile
+from diffts.experiments.reproduce.runs import Learned, Run, diffts
+from diffts.experiments.reproduce.store import Store
+from diffts.experiments.reproduce.workshop import Workshop
+from diffts.learning import PROCEDURES
+
+SMOKE = PROFILES["smoke"]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "parts", {"profile": "test"})
+
+
+# What is asked for
+
+
+def test_there_are_eighteen_noise_level_plots():
+    panels = regret.noise_level_panels(PROFILES["paper"])
+    assert len(panels) == 18
+    counts = {p: sum(panel.problem == p for panel in panels) for p in regret.TITLES}
+    assert counts == {"popular-niche": 4, "bidding": 6, "maze": 4, "labeled-arms": 4}
+
+
+def test_main_results_have_three_seeds_and_are_among_the_eighteen():
+    main = regret.main_panels(PROFILES["paper"])
+    assert len(main) == 6
+    for panel in main:
+        assert [run.seed for run in panel.lines[0].runs] == [0, 1, 2]
+    runs = {run for panel in main for line in panel.lines for run in line.runs}
+    others = regret.noise_level_panels(PROFILES["paper"])
+    assert runs <= {run for panel in others for line in panel.lines for run in line.runs}
+
+
+def test_simulated_slots_are_named_so_everywhere():
+    for experiment in EXPERIMENTS.values():
+        if experiment.panels is not None:
+            for panel in experiment.panels(SMOKE):
+                if panel.problem == "bidding":
+                    assert "simulated" in panel.title or "real" in panel.title
+
+
+def test_every_run_has_a_place_of_its_own():
+    runs = {
+        run
+        for experiment in EXPERIMENTS.values()
+        if experiment.panels is not None
+        for panel in experiment.panels(PROFILES["paper"])
+        for line in panel.lines
+        for run in line.runs
+    }
+    assert len({run.key for run in runs}) == len(runs)
+    learned = {run.learned for run in runs if run.learned}
+    assert len({one.key for one in learned}) == len(learned)
+
+
+# What is kept
+
+
+def test_parts_are_kept_whole_or_not_at_all(store, monkeypatch):
+    store.save("a/b", {"x": np.arange(3)}, {"seconds": 1.5})
+    arrays, note = store.load("a/b")
+    assert arrays["x"].tolist() == [0, 1, 2]
+    assert note["seconds"] == 1.5
+    assert note["jax"]
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        store.save("a/c", {"x": np.arange(3)}, {})
+    assert not store.has("a/c")
+
+
+def test_a_damaged_part_is_named(store):
+    store.save("a", {"x": np.arange(3)}, {})
+    path = store.folder / "a.npz"
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(ArtifactError, match=r"a\.npz: damaged"):
+        store.load("a")
+
+
+def test_parts_of_other_settings_are_refused(tmp_path):
+    Store(tmp_path, {"horizon": 10})
+    Store(tmp_path, {"horizon": 10})
+    with pytest.raises(InvalidInputError, match="other settings"):
+        Store(tmp_path, {"horizon": 20})
+
+
+# What is told
+
+
+def save_run(store, run, regret_of_tasks):
+    """A run with one record."""
+    values = np.asarray(regret_of_tasks, np.float32)[None]
+    arrays = {"rounds": np.array([10]), "regret": values, "simple_regret": values}
+    store.save(run.key, arrays, {"seconds": 1.0})
+
+
+def test_the_band_has_tasks_and_training_seeds_in_it(store):
+    runs = [diffts("maze", "perfect", 0.1, seed=seed) for seed in (0, 1)]
+    save_run(store, runs[0], [1.0, 3.0])
+    save_run(store, runs[1], [3.0, 9.0])
+    curve = regret.curve(store, runs)
+    # Tasks averaged over seeds: 2 and 6; seeds averaged over tasks: 2 and 6.
+    assert curve.mean.tolist() == [4.0]
+    assert curve.final.tolist() == [2.0, 6.0]
+    assert curve.final_of_seeds.tolist() == [2.0, 6.0]
+    np.testing.assert_allclose(curve.stderr, np.sqrt(8 / 2 + 8 / 2))
+
+
+def test_a_summary_ranks_those_who_race_and_leaves_references_out(store):
+    lines = (
+        regret.Line("diffts", (diffts("maze", "imperfect", 0.1),)),
+        regret.Line("ucb1", (Run("maze", "perfect", "ucb1", 0.1),)),
+        regret.Line("gmmts-10 (perfect data)", (Run("maze", "perfect", "gmmts-10", 0.1),), True),
+    )
+    for line, values in zip(lines, ([3, 5], [6, 9], [1, 1]), strict=True):
+        save_run(store, line.runs[0], values)
+    (panel,) = regret.summarise(store, [regret.Panel("a\nb", "maze", lines)])["panels"]
+    assert panel["best"] == "diffts"
+    assert panel["ranking"] == ["diffts", "ucb1"]
+    assert panel["lines"]["ucb1"]["above_first_line"] == 3.5
+    np.testing.assert_allclose(panel["lines"]["ucb1"]["stderr_of_that"], 0.5)
+    rows = regret.rows(store, [regret.Panel("a", "maze", lines)])
+    assert {row["policy"]: row["regret"] for row in rows} == {
+        "diffts": 4.0, "ucb1": 7.5, "gmmts-10": 1.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"names": ["fig-7"]}, "name: unknown 'fig-7'"),
+        ({"profile": "huge"}, "--profile: unknown 'huge'"),
+        ({"problems": ["chess"]}, "--problem: unknown 'chess'"),
+        ({"data_dir": "no-such-folder"}, "--data-dir: no folder"),
+    ],
+)
+def test_bad_requests_are_refused_before_anything_is_done(tmp_path, arguments, message):
+    given = {"names": [], "profile": "smoke", **arguments}
+    if "data_dir" in given:
+        given["data_dir"] = tmp_path / given["data_dir"]
+    with pytest.raises(InvalidInputError, match=message):
+        reproduce(given.pop("names"), given.pop("profile"), tmp_path / "out", **given)
+    assert not (tmp_path / "out").exists()
+
+
+def test_sizes_of_a_profile():
+    paper = get_profile("paper")
+    assert paper.fitted(PROCEDURES["paper"]) == PROCEDURES["paper"]
+    small = SMOKE.fitted(PROCEDURES["ipinyou"])
+    assert [(p.name, p.steps) for p in small.phases()] == [("warm-up", 2), ("round 1", 2)]
+
+
+# All of it
+
+
+def files(name):
+    if name == "tasks":
+        return ["tasks.csv", "tasks.json", *(f"tasks-{p}.png" for p in regret.TITLES)]
+    if name == "calibration":
+        return ["calibration.csv", "calibration.json"]
+    return [f"{name}.{kind}" for kind in ("csv", "json", "png")]
+
+
+@pytest.mark.slow
+def test_everything_tiny_and_nothing_twice(tmp_path, monkeypatch):
+    """What `diffts reproduce --profile smoke` does, then again with nothing left to do."""
+    outcome = reproduce([], "smoke", tmp_path)
+    assert outcome.pop("real-slots") == "left out: no ipinyou_slots in the data folder"
+    assert set(outcome) == set(EXPERIMENTS) - {"real-slots"}
+    assert set(outcome.values()) == {"done"}
+    for name in outcome:
+        for file in files(name):
+            assert (tmp_path / file).stat().st_size > 100, file
+        summary = json.loads((tmp_path / f"{name}.json").read_text())
+        assert summary["command"] == f"diffts reproduce {name} --profile smoke"
+        assert summary["made_with"][0]["seconds"] >= 0
+    with (tmp_path / "main.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["problem"] for row in rows} == {"popular-niche", "bidding", "maze"}
+    assert all(float(row["regret"]) >= -1e-3 for row in rows)
+
+    def never(*_, **__):
+        raise AssertionError("done twice")
+
+    for name in ("_play", "_learn_exact", "_learn_imperfect"):
+        monkeypatch.setattr(Workshop, name, never)
+    before = (tmp_path / "main.csv").read_bytes()
+    (tmp_path / "main.csv").unlink()
+    assert reproduce(["main", "groups", "mnist"], "smoke", tmp_path)["main"] == "done"
+    assert (tmp_path / "main.csv").read_bytes() == before
+
+
+def test_what_is_missing_alone_is_played(tmp_path):
+    """A prior and a run that are there are used as they are."""
+    store = Store(tmp_path / "parts", SMOKE.as_json())
+    shop = Workshop(SMOKE, store, None, lambda *_: None)
+    first = diffts("popular-niche", "perfect", 0.1)
+    shop.play([first])
+    note = store.load(first.key)[1]
+    prior = store.folder / Learned("popular-niche", "perfect").key / "config.json"
+    written = prior.stat().st_mtime_ns
+    second = dataclasses.replace(first, noise_std=0.05)
+    shop.play([first, second])
+    assert prior.stat().st_mtime_ns == written
+    assert store.load(first.key)[1] == note
+    assert store.has(second.key)

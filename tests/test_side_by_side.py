@@ -1,0 +1,152 @@
+"""What goes side by side gives what it gives one by one."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffts import DiffusionPrior, Gaussian, InvalidInputError
+from diffts.bandits.policies import UCB1, DiffTS, MixtureTS, Uniform
+from diffts.bandits.simulate import simulate, simulate_side_by_side
+from diffts.diffusion.networks.convolution import convolve
+from diffts.learning import (
+    PROCEDURES,
+    Lesson,
+    Procedure,
+    TrainingConfig,
+    learn_prior,
+    learn_prior_imperfect,
+    learn_priors,
+    learn_priors_imperfect,
+)
+from diffts.problems import Corruption, GaussianRewards
+from diffts.stacking import layout, stack, unstack
+
+RNG = np.random.default_rng(0)
+TASKS = RNG.standard_normal((40, 6)).cumsum(1)
+OTHER = RNG.standard_normal((20, 6)).cumsum(1)
+MLP = {"network": "residual-mlp", "options": {"width": 16, "n_blocks": 1, "embedding_size": 8}}
+UNET = {"network": "unet-1d", "options": {"channels": (4, 4), "embedding_size": 8}}
+
+
+def assert_same(one, other, tolerance=2e-4):
+    """The same weights and errors but for rounding, which Adam's division can magnify."""
+    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    for a, b in leaves:
+        if eqx.is_inexact_array(a):
+            np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("network", [MLP, UNET], ids=["mlp", "unet"])
+def test_trainings_side_by_side_are_the_trainings_one_by_one(network):
+    config = TrainingConfig(steps=7, block=3, batch_size=8, ema_decay=0.9, ema_every=2)
+    together = learn_priors(TASKS, OTHER, seeds=(0, 5), config=config, **network)
+    for seed, prior in zip((0, 5), together, strict=True):
+        assert_same(prior, learn_prior(TASKS, OTHER, seed=seed, config=config, **network))
+    assert not np.allclose(together[0].tau, together[1].tau)
+
+
+def test_lessons_side_by_side_are_the_lessons_one_by_one():
+    seen = Corruption().observe(TASKS, 1), Corruption().observe(OTHER, 2)
+    small = {"score_every": 4, "training": TrainingConfig(batch_size=8, block=4)}
+    ours = Procedure(warmup_steps=8, rounds=1, inner_steps=4, sampler_steps=5, **small)
+    paper = dataclasses.replace(
+        PROCEDURES["paper"], warmup_steps=8, inner_steps=4, rounds=1, **small
+    )
+    less = dataclasses.replace(paper, sure=0.0)
+    lessons = [Lesson(*seen, ours, 0), Lesson(*seen, ours, 3), Lesson(*seen, paper, 0),
+               Lesson(*seen, less, 0)]  # fmt: skip
+    ended = []
+    together = learn_priors_imperfect(
+        lessons, on_phase=lambda number, phase, _: ended.append((number, phase)), **MLP
+    )
+    for lesson, prior in zip(lessons, together, strict=True):
+        alone = learn_prior_imperfect(*seen, procedure=lesson.procedure, seed=lesson.seed, **MLP)
+        assert_same(prior, alone, 2e-3)
+    assert sorted(ended) == [(i, name) for i in range(4) for name in ("round 1", "warm-up")]
+
+
+def test_the_prior_of_a_phase_is_that_of_a_shorter_procedure():
+    """How the third image model is had: the one before it is kept on the way."""
+    seen = Corruption().observe(TASKS, 1), Corruption().observe(OTHER, 2)
+    base = dataclasses.replace(PROCEDURES["paper"], warmup_steps=4, score_every=4)
+    longer = dataclasses.replace(base, rounds=2, inner_steps=(4, 2), sure=(0.1, 0.1, 1.0))
+    kept = {}
+    learn_priors_imperfect(
+        [Lesson(*seen, longer)], on_phase=lambda _, phase, prior: kept.update({phase: prior}), **MLP
+    )
+    shorter = dataclasses.replace(base, rounds=1, inner_steps=4)
+    alone = learn_prior_imperfect(*seen, procedure=shorter, **MLP)
+    assert_same(kept["round 1"], alone, 2e-3)
+
+
+def test_a_repeat_can_draw_some_of_the_tasks():
+    seen = Corruption().observe(TASKS, 1), Corruption().observe(OTHER, 2)
+    some = dataclasses.replace(
+        PROCEDURES["paper"], warmup_steps=3, rounds=1, inner_steps=3, tasks_per_round=10
+    )
+    all_of_them = dataclasses.replace(some, tasks_per_round=None)
+    few, many = (learn_prior_imperfect(*seen, procedure=p, **MLP) for p in (some, all_of_them))
+    assert not np.allclose(few.tau, many.tau)
+    assert np.isfinite(few.tau).all()
+
+
+def test_convolutions_with_several_weights_and_their_gradients():
+    x = jnp.asarray(RNG.standard_normal((3, 2, 5, 4, 2)), jnp.float32)
+    weight = jnp.asarray(RNG.standard_normal((3, 3, 3, 2, 4)), jnp.float32)
+
+    def loss(x, weight):
+        return jnp.sum(jnp.sin(convolve(x, weight)))
+
+    together = jax.vmap(jax.value_and_grad(loss, argnums=(0, 1)))(x, weight)
+    for i in range(3):
+        alone = jax.value_and_grad(loss, argnums=(0, 1))(x[i], weight[i])
+        for a, b in zip(jax.tree.leaves(alone), jax.tree.leaves(together), strict=True):
+            np.testing.assert_allclose(a, b[i], rtol=1e-4, atol=1e-4)
+
+
+def gaussian_priors():
+    return [DiffusionPrior.gaussian(np.full(5, m), s * np.eye(5)) for m, s in ((0, 1), (1, 0.2))]
+
+
+def policies(kind):
+    if kind == "diffts":
+        return [DiffTS(p, s, steps=4) for p in gaussian_priors() for s in (0.1, 0.3)]
+    if kind == "mixture":
+        return [MixtureTS(Gaussian(np.zeros(5), s * np.eye(5)), 0.1) for s in (1.0, 0.1)]
+    return [UCB1(5, s) for s in (0.1, 0.5)]
+
+
+@pytest.mark.parametrize("kind", ["diffts", "mixture", "ucb1"])
+def test_simulations_side_by_side_are_the_simulations_one_by_one(kind):
+    tasks = np.random.default_rng(1).random((7, 5))
+    settings = {"horizon": 25, "record_every": 10, "seed": 3}
+    rewards = GaussianRewards(std=0.1)
+    together = simulate_side_by_side(policies(kind), tasks, rewards, **settings)
+    assert len({run.regret[-1].sum() for run in together}) == len(together)
+    for policy, run in zip(policies(kind), together, strict=True):
+        alone = simulate(policy, tasks, rewards, **settings)
+        np.testing.assert_array_equal(run.rounds, alone.rounds)
+        np.testing.assert_array_equal(run.chosen, alone.chosen)
+        np.testing.assert_allclose(run.regret, alone.regret, rtol=1e-4, atol=1e-4)
+
+
+def test_only_policies_of_one_kind_go_side_by_side():
+    tasks = np.zeros((2, 5))
+    for given in ([UCB1(5, 0.1), Uniform(5)], []):
+        with pytest.raises(InvalidInputError, match="policies"):
+            simulate_side_by_side(given, tasks, GaussianRewards(std=0.1), horizon=2)
+
+
+def test_trees_are_stacked_and_unstacked():
+    trees = [{"a": jnp.full(2, float(i)), "b": "static"} for i in range(3)]
+    stacked = stack(trees)
+    assert stacked["a"].shape == (3, 2)
+    assert stacked["b"] == "static"
+    for tree, again in zip(trees, unstack(stacked, 3), strict=True):
+        np.testing.assert_array_equal(tree["a"], again["a"])
+    assert layout(trees[0]) == layout(trees[1])
+    assert layout(trees[0]) != layout({"a": jnp.zeros(3), "b": "static"})
