@@ -44,6 +44,7 @@ def draw_regret_grid(
     end.
     """
     plt = pyplot()
+    columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     figure, axes = plt.subplots(
         rows, columns, figsize=(2.6 * columns, 2.25 * rows + 0.7), squeeze=False,
@@ -82,7 +83,10 @@ def draw_regret_grid(
     for axis in axes[-1]:
         axis.set_xlabel("round", fontsize=8)
     figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncol=min(5, len(handles))
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncol=min(max(2, int(1.4 * columns)), len(handles)),
     )
     if title:
         figure.suptitle(title, fontsize=10)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from typing import Any
 
 from diffts.errors import InvalidInputError
@@ -95,3 +97,11 @@ def procedure_for(problem: Problem, learner: str, profile: Profile) -> Procedure
     if learner not in ABLATED:
         raise InvalidInputError(f"learner: unknown {learner!r}")
     return profile.fitted(ABLATED[learner])
+
+
+def digest_of(problem: Problem, data: str, learner: str, profile: Profile) -> str:
+    """Twelve letters that change with how a prior is learned: a changed recipe is learned anew."""
+    recipe = recipe_for(problem, profile)
+    how: Any = recipe.training if data == "perfect" else procedure_for(problem, learner, profile)
+    content = [recipe.network_for(problem), dataclasses.asdict(how), profile.sizes]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]

@@ -25,6 +25,7 @@ from diffts.experiments.compare import Race
 from diffts.experiments.reproduce.profile import Profile
 from diffts.experiments.reproduce.recipes import (
     CALIBRATED_ON_EXACT,
+    digest_of,
     procedure_for,
     recipe_for,
 )
@@ -71,9 +72,9 @@ class Workshop:
 
     def expect(self, runs: Iterable[Run], others: int) -> None:
         """Count what is ahead: missing runs, missing priors and so many other parts."""
-        missing = {run for run in runs if not self.store.has(run.key)}
+        missing = {run for run in runs if not self.is_played(run)}
         priors = {run.learned for run in missing if run.learned is not None}
-        unlearned = [prior for prior in priors if not self.store.has_prior(prior.key)]
+        unlearned = [prior for prior in priors if not self.is_learned(prior)]
         self._total += len(missing) + len(unlearned) + others
 
     def finished(self, parts: int = 1) -> None:
@@ -86,7 +87,7 @@ class Workshop:
         """Play the runs that are not in the store, after learning the priors they need."""
         missing = defaultdict(list)
         for run in sorted(set(runs)):
-            if not self.store.has(run.key):
+            if not self.is_played(run):
                 missing[run.problem].append(run)
         for problem, wanted in missing.items():
             self.learn(learned for run in wanted if (learned := run.learned))
@@ -97,11 +98,34 @@ class Workshop:
         """Learn the priors that are not in the store."""
         by_problem = defaultdict(list)
         for learned in sorted(set(wanted)):
-            if not self.store.has_prior(learned.key):
+            if not self.is_learned(learned):
                 by_problem[learned.problem].append(learned)
         for problem, missing in by_problem.items():
             self._learn_exact(problem, [one for one in missing if DATA[one.data] is None])
             self._learn_imperfect(problem, [one for one in missing if DATA[one.data] is not None])
+
+    def is_played(self, run: Run) -> bool:
+        """Whether a run is in the store, played with a prior of today's recipe."""
+        learned = run.learned
+        return self.store.has(run.key) and (
+            learned is None or self._recipe_in(run.key) == self.digest(learned)
+        )
+
+    def is_learned(self, learned: Learned) -> bool:
+        """Whether a prior is in the store, learned by today's recipe."""
+        return (
+            self.store.has_prior(learned.key)
+            and self.store.has(learned.time_key)
+            and self._recipe_in(learned.time_key) == self.digest(learned)
+        )
+
+    def digest(self, learned: Learned) -> str:
+        """Of the recipe by which a prior is learned."""
+        problem = self.field(learned.problem).problem
+        return digest_of(problem, learned.data, learned.learner, self.profile)
+
+    def _recipe_in(self, key: str) -> str | None:
+        return self.store.load(key)[1].get("recipe")
 
     def cached(self, key: str, make: Callable[[], tuple[Arrays, dict[str, Any]]]) -> Any:
         """Arrays and note of a part, made if it is missing."""
@@ -188,7 +212,8 @@ class Workshop:
         seconds = (time.perf_counter() - started) / len(wanted)
         for learned, prior in zip(wanted, priors, strict=True):
             self.store.save_prior(learned.key, prior)
-            self.store.save(learned.time_key, {}, {"seconds": seconds})
+            note = {"seconds": seconds, "recipe": self.digest(learned)}
+            self.store.save(learned.time_key, {}, note)
         self.finished(len(wanted))
 
     # --- playing -------------------------------------------------------------------------------
@@ -220,6 +245,8 @@ class Workshop:
                     "simple_regret": simulation.simple_regret.astype(np.float32),
                 }
                 note = {"run": dataclasses.asdict(run), "seconds": simulation.seconds}
+                if run.learned is not None:
+                    note["recipe"] = self.digest(run.learned)
                 self.store.save(run.key, arrays, note)
             self.finished(len(members))
 
