@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from diffts.errors import ArtifactError, InvalidInputError
-from diffts.experiments.reproduce import EXPERIMENTS, PROFILES, regret, reproduce
+from diffts.experiments.reproduce import EXPERIMENTS, PROFILES, judge_claims, regret, reproduce
+from diffts.experiments.reproduce.claims import FULL
 from diffts.experiments.reproduce.profile import get_profile
 from diffts.experiments.reproduce.runs import Learned, Run, diffts
 from diffts.experiments.reproduce.store import Store
@@ -136,6 +137,43 @@ def test_a_summary_ranks_those_who_race_and_leaves_references_out(store):
     }  # fmt: skip
 
 
+def race(title, problem, regrets, best):
+    """A panel of a summary."""
+    first = next(iter(regrets.values()))
+    lines = {
+        label: {"regret": value, "above_first_line": value - first, "stderr_of_that": 1.0}
+        for label, value in regrets.items()
+    }
+    ranking = sorted(regrets, key=regrets.get)
+    return {"title": title, "problem": problem, "lines": lines, "ranking": ranking, "best": best}
+
+
+def test_claims_are_judged_by_what_was_measured(tmp_path):
+    names = ("popular-niche", "bidding", "maze")
+    panels = [race(f"{p} {d}", p, {"diffts": 10.0, "ucb1": 30.0, "gmmts-10": 20.0}, "diffts")
+              for p in names for d in ("perfect", "imperfect")]  # fmt: skip
+    (tmp_path / "main.json").write_text(json.dumps({"panels": panels}))
+    first, twice, par, *others = judge_claims(tmp_path)
+    assert (first.measured, first.agrees) == ("first in 6 of 6", True)
+    assert twice.agrees
+    assert par.agrees
+    assert {verdict.agrees for verdict in others[1:]} == {None}
+    panels[2] = race("bidding perfect", "bidding", {"diffts": 13.0, "gmmts-10": 10.0}, "gmmts-10")
+    (tmp_path / "main.json").write_text(json.dumps({"panels": panels}))
+    first, _, par, *_ = judge_claims(tmp_path)
+    assert not first.agrees
+    assert "first in 5 of 6; not in bidding perfect: 13.0, gmmts-10 10.0" in first.measured
+    assert not par.agrees  # three standard errors worse
+    (tmp_path / "main.json").write_text(json.dumps({"panels": panels[:2]}))
+    assert judge_claims(tmp_path)[0] == (first.claim, "so far: first in 2 of 2", None)
+
+
+def test_the_verdict_waits_for_all_plots():
+    for name, experiment in EXPERIMENTS.items():
+        if experiment.panels is not None and name != "real-slots":
+            assert FULL[name] == len(experiment.panels(PROFILES["paper"])), name
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -167,8 +205,8 @@ def test_sizes_of_a_profile():
 def files(name):
     if name == "tasks":
         return ["tasks.csv", "tasks.json", *(f"tasks-{p}.png" for p in regret.TITLES)]
-    if name == "calibration":
-        return ["calibration.csv", "calibration.json"]
+    if name in ("calibration", "claims"):
+        return [f"{name}.csv", f"{name}.json"]
     return [f"{name}.{kind}" for kind in ("csv", "json", "png")]
 
 
@@ -184,7 +222,7 @@ def test_everything_tiny_and_nothing_twice(tmp_path, monkeypatch):
             assert (tmp_path / file).stat().st_size > 100, file
         summary = json.loads((tmp_path / f"{name}.json").read_text())
         assert summary["command"] == f"diffts reproduce {name} --profile smoke"
-        assert summary["made_with"][0]["seconds"] >= 0
+        assert name == "claims" or summary["made_with"][0]["seconds"] >= 0
     with (tmp_path / "main.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["problem"] for row in rows} == {"popular-niche", "bidding", "maze"}

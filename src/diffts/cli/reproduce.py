@@ -66,7 +66,20 @@ def reproduce(
     for name, result in outcome.items():
         table.add_row(name, result)
     out.print(table)
+    if outcome.get("claims") == "done":
+        _print_claims(folder)
     out.print(f"{time.perf_counter() - started:.0f} s; results in {folder}/", highlight=False)
+
+
+def _print_claims(folder: Path) -> None:
+    """The paper's claims beside what was measured."""
+    from diffts.experiments.reproduce import judge_claims
+
+    words = {True: "yes", False: "no", None: "-"}
+    table = Table("the paper says", "measured", "agrees", show_lines=True)
+    for claim, measured, agrees in judge_claims(folder):
+        table.add_row(claim, measured, words[agrees])
+    out.print(table)
 
 
 COMMANDS: dict[Callable[..., Any], str] = {

@@ -9,6 +9,7 @@ from typing import Any
 
 from diffts.errors import InvalidInputError
 from diffts.experiments.reproduce import images, pictures, regret
+from diffts.experiments.reproduce.claims import Verdict, judge_claims
 from diffts.experiments.reproduce.profile import PROFILES, Profile, get_profile
 from diffts.experiments.reproduce.regret import Panel
 from diffts.experiments.reproduce.runs import Learned
@@ -73,6 +74,15 @@ def _calibration(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
     write_summary(folder / "calibration.json", made | {"relative error of τ": rows})
 
 
+def _claims(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
+    """Comes last: it reads what the others wrote."""
+    del problems
+    verdicts = judge_claims(folder)
+    write_rows(folder / "claims.csv", [verdict._asdict() for verdict in verdicts])
+    made = provenance(shop.store, "claims", shop.profile, [])
+    write_summary(folder / "claims.json", made | {"claims": [v._asdict() for v in verdicts]})
+
+
 def _images(name: str) -> Callable[[Workshop, Path, Sequence[str]], None]:
     def write(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
         del problems
@@ -135,6 +145,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "mnist": Experiment("images of digits from corrupted ones", write=_images("mnist")),
     "fashion-mnist": Experiment(
         "images of clothes from corrupted ones", write=_images("fashion_mnist")
+    ),
+    "claims": Experiment(
+        "what the paper says, beside what the summaries in the folder say", write=_claims
     ),
 }
 
@@ -231,4 +244,4 @@ def _write_regrets(
     draw_regret_grid(grid, folder / f"{name}.png", experiment.columns)
 
 
-__all__ = ["EXPERIMENTS", "PROFILES", "Experiment", "reproduce"]
+__all__ = ["EXPERIMENTS", "PROFILES", "Experiment", "Verdict", "judge_claims", "reproduce"]
