@@ -2,10 +2,15 @@
 
 import json
 import os
+from pathlib import Path
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import diffts.priors
 from diffts import (
     NETWORKS,
     ArtifactError,
@@ -13,9 +18,13 @@ from diffts import (
     Evidence,
     InvalidInputError,
     Schedule,
+    TrainingConfig,
     build_denoiser,
+    learn_prior,
     storage,
 )
+from diffts.priors import builtin_names, builtin_prior
+from diffts.problems import get_problem
 
 OPTIONS = {
     "residual-conv": {"channels": 2, "length": 8, "n_blocks": 2},
@@ -67,6 +76,55 @@ def test_network_priors_come_back_the_same(tmp_path, name, predicts):
     prior = network_prior(name, predicts)
     prior.save(tmp_path / "prior")
     assert_same(prior, DiffusionPrior.load(tmp_path / "prior"))
+
+
+def test_a_residual_network_comes_back_with_its_gaussian(tmp_path):
+    tasks = np.random.default_rng(0).standard_normal((30, 4))
+    config = TrainingConfig(steps=2, batch_size=8)
+    prior = learn_prior(tasks, predicts="residual", options={"width": 8}, config=config)
+    prior.save(tmp_path)
+    again = DiffusionPrior.load(tmp_path)
+    np.testing.assert_array_equal(prior.sample(3), again.sample(3))
+    np.testing.assert_array_equal(
+        prior.denoiser.base.eigenvectors, again.denoiser.base.eigenvectors
+    )
+
+
+def test_in_half_precision_a_prior_takes_half_the_room(tmp_path):
+    prior = network_prior("residual-mlp")
+    prior.save(tmp_path / "whole")
+    prior.save(tmp_path / "half", half=True)
+    size = {
+        name: sum(path.stat().st_size for path in (tmp_path / name).glob("*.safetensors"))
+        for name in ("whole", "half")
+    }
+    assert size["half"] < 0.6 * size["whole"]
+    again = DiffusionPrior.load(tmp_path / "half")
+    np.testing.assert_array_equal(prior.tau, again.tau)  # errors and units are kept in full
+    for a, b in zip(*map(jax.tree.leaves, (prior.denoiser, again.denoiser)), strict=True):
+        if eqx.is_inexact_array(a):
+            assert b.dtype == jnp.float32
+            np.testing.assert_allclose(a, b, rtol=2**-11, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_built_in_priors_fit_their_problems_and_are_small(name):
+    prior = builtin_prior(name)
+    problem = get_problem(name)
+    assert prior.n_arms == problem.n_arms
+    draws, tasks = prior.sample(50, seed=0, steps=20), problem.sample(50, seed=0)
+    assert abs(draws.mean() - tasks.mean()) < 0.1 * tasks.std()
+    assert 0.8 < draws.std() / tasks.std() < 1.2
+    folder = Path(diffts.priors.__file__).parent / name
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 3 * 2**20
+
+
+def test_there_is_a_built_in_prior_for_every_bandit_problem_of_the_paper():
+    assert builtin_names() == ["bidding", "labeled-arms", "maze", "popular-niche"]
+    with pytest.raises(InvalidInputError, match="prior: none is built in for 'groups'"):
+        builtin_prior("groups")
+    folder = Path(diffts.priors.__file__).parent
+    assert sum(path.stat().st_size for path in folder.glob("*/*")) <= 12 * 2**20
 
 
 def test_exact_priors_come_back_the_same(tmp_path):

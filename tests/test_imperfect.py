@@ -85,9 +85,10 @@ def level(step):
     return jax.tree.map(jnp.asarray, Schedule.linear().level(step))
 
 
-@pytest.mark.parametrize("predicts", ["clean", "noise", "velocity"])
+@pytest.mark.parametrize("predicts", ["clean", "noise", "velocity", "residual"])
 def test_on_exact_data_the_loss_is_the_plain_one(predicts):
-    denoiser = build_denoiser("residual-mlp", 6, predicts=predicts, seed=1, **SMALL)
+    base = Gaussian(np.zeros(6), np.diag(np.arange(1.0, 7.0))) if predicts == "residual" else None
+    denoiser = build_denoiser("residual-mlp", 6, predicts=predicts, base=base, seed=1, **SMALL)
     x_0, noise = jax.random.normal(jax.random.key(0), (2, 6))
     for step in (5, 60):
         x = level(step).signal * x_0 + level(step).noise * noise

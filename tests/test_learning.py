@@ -3,7 +3,9 @@ import subprocess
 import sys
 import textwrap
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ from diffts import (
     train_clean,
 )
 from diffts.diffusion.exact import GaussianDenoiser, gaussian_tau
+from diffts.learning.gaussian import fit_gaussian
 from diffts.storage import named_arrays
 
 SMALL = {"width": 32, "n_blocks": 1}
@@ -81,7 +84,7 @@ def test_calibration_does_not_depend_on_how_rows_are_batched():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("predicts", ["clean", "noise", "velocity"])
+@pytest.mark.parametrize("predicts", ["clean", "noise", "velocity", "residual"])
 def test_a_network_learns_the_exact_denoiser(predicts):
     """On Gaussian data the best denoiser is known: its error τ is the floor of every network."""
     config = TrainingConfig(steps=2000, decay="cosine", learning_rate=2e-3)
@@ -101,6 +104,39 @@ def test_a_network_learns_the_exact_denoiser(predicts):
     draws = prior.sample(4000)
     assert np.abs(draws.mean(0) - [2.0, 3.0, 2.5]).max() < 0.15
     assert np.abs(np.cov(draws.T) - COVARIANCE).max() < 0.2
+
+
+def test_a_residual_network_starts_from_the_gaussian_denoiser():
+    """With an output of 0 it is the exact denoiser of a Gaussian with the data's moments."""
+    base = Gaussian([2.0, 3.0, 2.5], COVARIANCE)
+    denoiser = build_denoiser("residual-mlp", 3, predicts="residual", base=base, **SMALL)
+    silent = eqx.tree_at(
+        lambda d: (d.network.outward.weight, d.network.outward.bias),
+        denoiser,
+        replace_fn=jnp.zeros_like,
+    )
+    exact = GaussianDenoiser(base)
+    x = jnp.array([1.0, -2.0, 0.5])
+    for step in (1, 40, 100):
+        level = jax.tree.map(jnp.asarray, Schedule.linear().level(step))
+        np.testing.assert_allclose(silent(x, level), exact(x, level), rtol=1e-5, atol=1e-5)
+        # Where the Gaussian is off by its typical error, the target is of size one.
+        x_0 = exact(x, level) + jnp.sqrt(jnp.mean(exact.error_std(level) ** 2))
+        noise = (x - level.signal * x_0) / level.noise
+        np.testing.assert_allclose(silent.target(x_0, noise, level), 1.0, rtol=1e-2)
+
+
+def test_the_gaussian_under_a_residual_network_is_not_trained():
+    config = TrainingConfig(steps=20, batch_size=16)
+    prior = learn_prior(gaussian_tasks(100), gaussian_tasks(20), predicts="residual",
+                        options=SMALL, config=config)  # fmt: skip
+    tasks = gaussian_tasks(100)
+    fitted = GaussianDenoiser(fit_gaussian((tasks - tasks.mean()) / tasks.std()))
+    np.testing.assert_allclose(prior.denoiser.base.eigenvalues, fitted.eigenvalues, rtol=1e-5)
+    with pytest.raises(InvalidInputError, match="base"):
+        build_denoiser("residual-mlp", 3, predicts="residual", **SMALL)
+    with pytest.raises(InvalidInputError, match="base"):
+        build_denoiser("residual-mlp", 3, base=Gaussian([0.0] * 3, COVARIANCE), **SMALL)
 
 
 def test_the_loop_is_a_generator_of_states():

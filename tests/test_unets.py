@@ -14,6 +14,7 @@ from diffts.diffusion.networks.convolution import convolve
 from diffts.diffusion.networks.unet1d import UNet1d
 from diffts.diffusion.networks.unet2d import UNet2d
 from diffts.diffusion.networks.unet_parts import GroupNorm, SelfAttention, double, halve
+from diffts.diffusion.schedule import Schedule
 from diffts.errors import InvalidInputError
 
 KEY = jax.random.key(0)
@@ -352,3 +353,33 @@ def test_evaluating_is_the_same_as_calling(name):
     called = jax.vmap(network)(x, steps)
     np.testing.assert_allclose(jax.vmap(network.evaluate)(x, steps), called, atol=1e-5)
     np.testing.assert_allclose(network.evaluate(x[1], steps[1]), called[1], atol=1e-5)
+
+
+# Folds and bfloat16
+
+
+def test_folding_makes_two_by_two_pixels_one_position():
+    """Every output depends on every input, at any size, with fewer positions in between."""
+    network = small_2d(6, 4, folds=1)
+    output = apply(network, normal(24))
+    assert output.shape == (24,)
+    jacobian = jax.jacobian(lambda x: network(x, STEP))(normal(24))
+    assert (jnp.abs(jacobian).sum(0) > 0).all()
+    assert (jnp.abs(jacobian).sum(1) > 0).all()
+    odd = small_2d(7, 5, folds=1)
+    assert apply(odd, normal(35)).shape == (35,)
+
+
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_bfloat16_is_the_same_network_with_rounding(name):
+    options = {"height": 4, "width": 4, "channels": (8, 8)} if name == "unet-2d" else {}
+    exact = build_denoiser(name, 16, **options)
+    rounded = build_denoiser(name, 16, compute="bfloat16", **options)
+    level = jax.tree.map(jnp.asarray, Schedule.linear().level(30))
+    a, b = exact(normal(16), level), rounded(normal(16), level)
+    assert b.dtype == jnp.float32
+    # Eight bits of mantissa, and some ten layers whose roundings add up at random.
+    assert jnp.abs(a - b).max() < 10 * 2**-8 * jnp.abs(a).max()
+    assert jnp.abs(a - b).max() > 0
+    with pytest.raises(InvalidInputError, match="compute"):
+        build_denoiser(name, 16, compute="float8", **options)

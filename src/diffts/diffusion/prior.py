@@ -194,7 +194,7 @@ class DiffusionPrior(eqx.Module):
 
         Args:
             directory: the folder.
-            half: keep the denoiser's weights in 16 bits: half the size, and an error of one in
+            half: keep the network's weights in 16 bits: half the size, and an error of one in
                 two thousand in each of them.
         """
         content = {
@@ -236,7 +236,7 @@ class DiffusionPrior(eqx.Module):
 
 
 def _is_weight(name: str, array: NDArray[Any], kind: type[np.floating[Any]]) -> bool:
-    return name.startswith(".denoiser") and array.dtype == kind
+    return name.startswith(".denoiser.network") and array.dtype == kind
 
 
 def _standardisation(mean: NDArray[np.float64], std: NDArray[np.float64]) -> tuple[float, float]:

@@ -154,7 +154,7 @@ class _Spread:
 
     def __init__(self, x: Float[Array, " K"]) -> None:
         # A one for each row of the batch.
-        self.one = jax.lax.pad(x[:0], jnp.float32(1), [(0, 1, 0)])
+        self.one = jax.lax.pad(x[:0], jnp.ones((), x.dtype), [(0, 1, 0)])
 
     def __call__(self, a: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """``a``, the same for each row of the batch."""
@@ -163,14 +163,14 @@ class _Spread:
     def along(self, a: Float[Array, " C"], length: int) -> Float[Array, "C N"]:
         """One value for each channel (and row), repeated over the positions."""
         by_row = a + self(jnp.zeros_like(a))
-        ones = jnp.ones((len(a), length, 1))
+        ones = jnp.ones((len(a), length, 1), a.dtype)
         return jax.lax.dot_general(ones, by_row[:, None], (((2,), (1,)), ((0,), (0,))))
 
 
 def _taps(h: Float[Array, "C N"], dilation: int) -> Float[Array, "3C N"]:
     """Each position's left neighbour, itself and its right neighbour, zeros beyond the ends."""
     channels, length = h.shape
-    zero = jnp.float32(0)
+    zero = jnp.zeros((), h.dtype)
     padded = jax.lax.pad(h, zero, [(0, 0, 0), (dilation, dilation, 0)])
     left, right = padded[:, :length], padded[:, 2 * dilation :]
     # A sum of padded arrays is a concatenation that keeps the batch axis where it is.
