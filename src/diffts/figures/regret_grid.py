@@ -33,9 +33,8 @@ class GridPanel(NamedTuple):
 
 
 def draw_regret_grid(
-    panels: Sequence[GridPanel],
+    rows: Sequence[Sequence[GridPanel]],
     path: str | os.PathLike[str],
-    columns: int,
     title: str = "",
 ) -> None:
     """Mean cumulative regret in bands of one standard error, a small plot for each panel.
@@ -44,14 +43,14 @@ def draw_regret_grid(
     end.
     """
     plt = pyplot()
-    columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
+    columns = max(len(row) for row in rows)
     figure, axes = plt.subplots(
-        rows, columns, figsize=(2.6 * columns, 2.25 * rows + 0.7), squeeze=False,
+        len(rows), columns, figsize=(2.6 * columns, 2.25 * len(rows) + 0.7), squeeze=False,
         layout="constrained",
     )  # fmt: skip
     handles: dict[str, Any] = {}
-    for axis, panel in zip(axes.flat, panels, strict=False):
+    placed = [(axes[i, j], panel) for i, row in enumerate(rows) for j, panel in enumerate(row)]
+    for axis, panel in placed:
         top = OFF_SCALE * min(float(one.mean[-1]) for one in panel.curves)
         leaving = [one for one in panel.curves if one.mean[-1] > top]
         for one in panel.curves:
@@ -76,12 +75,12 @@ def draw_regret_grid(
             axis.text(0.98, 0.97, ends, transform=axis.transAxes, ha="right", va="top", fontsize=6)
         axis.set_title(panel.title, fontsize=8)
         axis.tick_params(labelsize=7)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_axis_off()
+        axis.set_xlabel("round", fontsize=8)
+    for i, row in enumerate(rows):
+        for axis in axes[i, len(row) :]:
+            axis.set_axis_off()
     for axis in axes[:, 0]:
         axis.set_ylabel("regret", fontsize=8)
-    for axis in axes[-1]:
-        axis.set_xlabel("round", fontsize=8)
     figure.legend(
         handles.values(),
         handles.keys(),

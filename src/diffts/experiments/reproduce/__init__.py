@@ -19,6 +19,7 @@ from diffts.experiments.reproduce.workshop import Report, Workshop
 from diffts.figures.images import draw_images
 from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
 from diffts.figures.tasks import draw_tasks
+from diffts.problems.maze import IMAGE_SIDE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,14 +29,14 @@ class Experiment:
     Attributes:
         about: what it shows, in a line.
         panels: the regret plots it consists of; None for an experiment of another kind.
-        columns: plots in a row of its picture.
+        columns: plots in a row of its picture; None for a row for each problem.
         write: how such another experiment works and writes its files, for some problems.
         needs_data: what must be in the data folder; without it the experiment is left out.
     """
 
     about: str
     panels: Callable[[Profile], list[Panel]] | None = None
-    columns: int = 4
+    columns: int | None = 4
     write: Callable[[Workshop, Path, Sequence[str]], None] | None = None
     needs_data: str | None = None
 
@@ -47,8 +48,12 @@ def _tasks(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
         title = regret.TITLES[problem]
         panels, _ = pictures.task_panels(shop, problem)
         parts.append(f"{problem}/task-vectors")
-        order = pictures.task_order(problem)
-        draw_tasks(panels, folder / f"tasks-{problem}.png", order=order, title=title)
+        file = folder / f"tasks-{problem}.png"
+        if problem == "maze":
+            mazes = {name: pictures.maze_images(edges) for name, edges in panels.items()}
+            draw_images(mazes, file, IMAGE_SIDE, IMAGE_SIDE, title=title)
+        else:
+            draw_tasks(panels, file, order=pictures.task_order(problem), title=title)
     write_rows(folder / "tasks.csv", pictures.task_rows(shop, problems))
     write_summary(folder / "tasks.json", provenance(shop.store, "tasks", shop.profile, parts))
 
@@ -120,7 +125,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "noise-levels": Experiment(
         "all 18 plots: four problems, both kinds of data, all assumed noise levels",
         regret.noise_level_panels,
-        columns=4,
+        columns=None,
     ),
     "real-slots": Experiment(
         "bidding priors learned on simulated slots, on real ones (needs --data-dir)",
@@ -241,7 +246,19 @@ def _write_regrets(
                 GridCurve(line.label, one.rounds, one.mean, one.stderr, dashed=line.reference)
             )
         grid.append(GridPanel(panel.title, curves))
-    draw_regret_grid(grid, folder / f"{name}.png", experiment.columns)
+    draw_regret_grid(_in_rows(panels, grid, experiment.columns), folder / f"{name}.png")
+
+
+def _in_rows(
+    panels: list[Panel], grid: list[GridPanel], columns: int | None
+) -> list[list[GridPanel]]:
+    if columns is not None:
+        return [grid[i : i + columns] for i in range(0, len(grid), columns)]
+    problems = list(dict.fromkeys(panel.problem for panel in panels))
+    return [
+        [plot for panel, plot in zip(panels, grid, strict=True) if panel.problem == problem]
+        for problem in problems
+    ]
 
 
 __all__ = ["EXPERIMENTS", "PROFILES", "Experiment", "Verdict", "judge_claims", "reproduce"]

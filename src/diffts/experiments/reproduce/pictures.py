@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.experiments.reproduce.runs import Learned
@@ -14,6 +15,7 @@ from diffts.experiments.reproduce.workshop import SEED, Workshop
 from diffts.learning import TrainingConfig, calibrate, learn_prior
 from diffts.problems import Groups, PopularNiche
 from diffts.problems.groups import hide, recall_precision
+from diffts.problems.maze import BACKGROUND, OPEN, PIXELS, WALL
 
 SHOWN = 16  # tasks in a panel
 MIXTURE = 25
@@ -58,6 +60,13 @@ def task_order(problem: str) -> Any:
     if problem == "popular-niche":
         return np.argsort(PopularNiche.group_of_arm, kind="stable")
     return None
+
+
+def maze_images(edges: NDArray[Any]) -> NDArray[Any]:
+    """Edge values ``(n, 180)`` as images ``(n, 400)``, walls 0 and passages 1; NaN stays NaN."""
+    image = np.tile(BACKGROUND, (len(edges), 1))
+    image[:, PIXELS] = edges
+    return (image - WALL) / (OPEN - WALL)
 
 
 def task_rows(shop: Workshop, problems: Sequence[str]) -> list[dict[str, Any]]:
