@@ -15,7 +15,7 @@ from diffts.experiments.reproduce.workshop import SEED, Workshop
 from diffts.learning import TrainingConfig, calibrate, learn_prior
 from diffts.problems import Groups, PopularNiche
 from diffts.problems.groups import hide, recall_precision
-from diffts.problems.maze import BACKGROUND, OPEN, PIXELS, WALL
+from diffts.problems.maze import OPEN, WALL, to_image
 
 SHOWN = 16  # tasks in a panel
 MIXTURE = 25
@@ -64,9 +64,7 @@ def task_order(problem: str) -> Any:
 
 def maze_images(edges: NDArray[Any]) -> NDArray[Any]:
     """Edge values ``(n, 180)`` as images ``(n, 400)``, walls 0 and passages 1; NaN stays NaN."""
-    image = np.tile(BACKGROUND, (len(edges), 1))
-    image[:, PIXELS] = edges
-    return (image - WALL) / (OPEN - WALL)
+    return (to_image(edges).reshape(len(edges), -1) - WALL) / (OPEN - WALL)
 
 
 def task_rows(shop: Workshop, problems: Sequence[str]) -> list[dict[str, Any]]:
