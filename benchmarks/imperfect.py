@@ -22,7 +22,8 @@ from rich.console import Console
 from diffts.bandits.simulate import Simulation
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.experiments.compare import Race, Recipe, train_prior, train_prior_imperfect
-from diffts.learning import PROCEDURES, Procedure, TrainingConfig, calibrate
+from diffts.experiments.reproduce.pictures import tau_error
+from diffts.learning import PROCEDURES, Procedure, TrainingConfig
 from diffts.problems import Corruption, TaskSets, corrupt, get_problem
 
 OURS, PAPER = PROCEDURES["default"], PROCEDURES["paper"]
@@ -38,12 +39,9 @@ ROWS: dict[str, Procedure | None] = {
 BASELINES = ("gts-full", "gts-diag", "gmmts-10", "ucb1")
 
 
-def tau_error(prior: DiffusionPrior, tasks: TaskSets, seed: int) -> dict[str, float]:
+def errors_of_tau(prior: DiffusionPrior, tasks: TaskSets) -> dict[str, float]:
     """Mean ``|τ / τ_clean - 1|`` over arms and steps; τ_clean from exact calibration tasks."""
-    shift, scale = float(prior.shift), float(prior.scale)
-    standard = (tasks.calibration - shift) / scale
-    clean = np.asarray(calibrate(prior.denoiser, standard, seed=seed + 1))
-    error = np.abs(np.asarray(prior.tau) / clean - 1)
+    error = tau_error(prior, tasks.calibration)
     return {"tau_error": float(error.mean()), "tau_error_first_ten": float(error[:10].mean())}
 
 
@@ -106,7 +104,7 @@ def main() -> None:
             else:
                 recipe = dataclasses.replace(recipe, procedure=procedure.scaled(options.scale))
                 prior = train_prior_imperfect(problem, known, recipe, seed=options.seed)
-                more = tau_error(prior, tasks, options.seed) | {
+                more = errors_of_tau(prior, tasks) | {
                     key: prior.metadata["learning"][key]
                     for key in (
                         "held_out_crps",

@@ -39,7 +39,14 @@ def test_version(diffts):
     assert (result.returncode, result.stdout.strip()) == (0, f"diffts {__version__}")
 
 
-COMMANDS = ["accuracy", "groups", "demo", "compare", "train", "inspect"]
+COMMANDS = ["accuracy", "groups", "demo", "compare", "train", "inspect", "reproduce"]
+
+
+def test_the_experiments_are_listed(diffts):
+    result = diffts("reproduce", "--list")
+    assert result.returncode == 0
+    for name in ("main", "noise-levels", "variance", "groups", "fashion-mnist"):
+        assert name in result.stdout
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
@@ -63,6 +70,13 @@ def test_help_has_examples(diffts, command):
         (["groups", "--network", "oracle"], "network"),
         (["groups", "--train-steps", "0"], "steps"),
         (["compare", "chess"], "problem: unknown 'chess'"),
+        (["compare", "groups", "--prior", "builtin"], "prior: none is built in for 'groups'"),
+        (["compare", "maze", "--prior", "builtin", "--data", "imperfect"], "--prior"),
+        (["reproduce", "figure-7"], "name: unknown 'figure-7'"),
+        (["reproduce", "--profile", "huge"], "--profile: unknown 'huge'"),
+        (["reproduce", "--problem", "chess"], "--problem: unknown 'chess'"),
+        (["reproduce", "--data-dir", "no-such-folder"], "--data-dir"),
+        (["reproduce", "--out", __file__], "--out"),
         (["compare", "groups", "--policies", "diffts,oracle"], "policies: unknown 'oracle'"),
         (["compare", "groups", "--policies", ","], "policies"),
         (["compare", "groups", "--policies", "ucb1,ucb1"], "policies"),

@@ -68,6 +68,8 @@ def reproduce(
     out.print(table)
     if outcome.get("claims") == "done":
         _print_claims(folder)
+        if profile == "smoke":
+            out.print("Everything was tiny: these verdicts say nothing about the paper.")
     out.print(f"{time.perf_counter() - started:.0f} s; results in {folder}/", highlight=False)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.experiments.image_scores import diversity, frechet_distance, masked_rmse
 from diffts.experiments.reproduce.profile import Profile
+from diffts.experiments.reproduce.recipes import digest
 from diffts.experiments.reproduce.runs import DATA
 from diffts.experiments.reproduce.store import Arrays
 from diffts.experiments.reproduce.workshop import SEED, Workshop
@@ -62,6 +63,23 @@ def procedure_for(name: str, profile: Profile) -> Procedure:
     return profile.fitted(procedure)
 
 
+def network_for(images: Images, profile: Profile) -> dict[str, Any]:
+    """The U-Net for images of this size."""
+    options: dict[str, Any] = {"height": images.height, "width": images.width}
+    options |= (
+        {"channels": (4,), "folds": 1, "embedding_size": 8}
+        if profile.tiny
+        else {"channels": (64, 128), "folds": 1, "compute": "bfloat16"}
+    )
+    return {"network": "unet-2d", "predicts": "clean", "options": options}
+
+
+def _training(profile: Profile) -> TrainingConfig:
+    """Of the model of clean images."""
+    steps = max(1, round(10_000 * profile.length))
+    return dataclasses.replace(PROCEDURES["images"].training, steps=steps)
+
+
 def image_experiment(shop: Workshop, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Learn the models of a set; originals, draws and reconstructions, and their scores.
 
@@ -105,8 +123,9 @@ def image_experiment(shop: Workshop, name: str) -> tuple[dict[str, Any], dict[st
         kept = {key: np.asarray(value, np.float16) for key, value in arrays.items()}
         return kept, shape | {"scores": scores}
 
-    arrays, note = shop.cached(f"images/{name}", make)
-    return arrays, note
+    recipe = digest([network_for(images_of(shop, name), shop.profile), _training(shop.profile),
+                     procedure_for(name, shop.profile)])  # fmt: skip
+    return shop.cached(f"images/{name}", recipe, make)
 
 
 def _quality(train: NDArray[Any], images: NDArray[Any]) -> dict[str, float]:
@@ -129,17 +148,8 @@ def _learn(
 ) -> dict[str, DiffusionPrior]:
     """The models of a set."""
     profile = shop.profile
-    options: dict[str, Any] = {"height": images.height, "width": images.width}
-    options |= (
-        {"channels": (4,), "folds": 1, "embedding_size": 8}
-        if profile.tiny
-        else {"channels": (64, 128), "folds": 1, "compute": "bfloat16"}
-    )
-    network: dict[str, Any] = {"network": "unet-2d", "predicts": "clean", "options": options}
-    config = dataclasses.replace(
-        PROCEDURES["images"].training, steps=max(1, round(10_000 * profile.length))
-    )
-    assert isinstance(config, TrainingConfig)
+    network = network_for(images, profile)
+    config = _training(profile)
     shop.report(f"{name}: learning from clean images")
     models = {"clean": learn_priors(train, other, seeds=[SEED], config=config, **network)[0]}
 

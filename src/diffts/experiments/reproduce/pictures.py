@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,9 @@ def task_panels(shop: Workshop, problem: str) -> tuple[dict[str, Any], dict[str,
         )
         return {f"panel{i}": np.asarray(p, np.float32) for i, p in enumerate(panels)}, {}
 
-    arrays, note = shop.cached(f"{problem}/task-vectors", make)
+    used = [Learned(problem, data) for data in ("perfect", "imperfect")]
+    recipe = "-".join(shop.digest(learned) for learned in used)
+    arrays, note = shop.cached(f"{problem}/task-vectors", recipe, make)
     return {name: arrays[f"panel{i}"] for i, name in enumerate(names)}, note
 
 
@@ -137,7 +140,7 @@ def groups(shop: Workshop) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays = {f"panel{i}": np.asarray(p[:SHOWN], np.float32) for i, p in enumerate(panels)}
         return arrays, {"scores": scores}
 
-    arrays, note = shop.cached("groups/completions", make)
+    arrays, note = shop.cached("groups/completions", "the paper's", make)
     return {name: arrays[f"panel{i}"] for i, name in enumerate(names)}, note
 
 
@@ -152,20 +155,21 @@ def calibration_rows(shop: Workshop, problems: Sequence[str]) -> list[dict[str, 
         if problem in ("popular-niche", "labeled-arms"):
             learners += ["paper", "paper, λ = 0"]
         for learner in learners:
+            learned = Learned(problem, "imperfect", learner)
             key = f"{problem}/calibration-{learner.replace(', λ = ', '-')}"
-            rows.append(shop.cached(key, lambda p=problem, n=learner: ({}, _tau(shop, p, n)))[1])  # type: ignore[misc]
+            make = partial(_tau, shop, learned)
+            rows.append(shop.cached(key, shop.digest(learned), make)[1])
     return [{name: row[name] for name in _TAU_COLUMNS} for row in rows]
 
 
 _TAU_COLUMNS = ("problem", "learner", "error", "error_first_ten")
 
 
-def _tau(shop: Workshop, problem: str, learner: str) -> dict[str, Any]:
-    prior = shop.prior(Learned(problem, "imperfect", learner))
-    error = tau_error(prior, shop.field(problem).sets.calibration)
-    return {
-        "problem": problem,
-        "learner": learner,
+def _tau(shop: Workshop, learned: Learned) -> tuple[Arrays, dict[str, Any]]:
+    error = tau_error(shop.prior(learned), shop.field(learned.problem).sets.calibration)
+    return {}, {
+        "problem": learned.problem,
+        "learner": learned.learner,
         "error": round(float(error.mean()), 5),
         "error_first_ten": round(float(error[:10].mean()), 5),
     }

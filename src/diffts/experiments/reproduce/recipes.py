@@ -103,5 +103,10 @@ def digest_of(problem: Problem, data: str, learner: str, profile: Profile) -> st
     """Twelve letters that change with how a prior is learned: a changed recipe is learned anew."""
     recipe = recipe_for(problem, profile)
     how: Any = recipe.training if data == "perfect" else procedure_for(problem, learner, profile)
-    content = [recipe.network_for(problem), dataclasses.asdict(how), profile.sizes]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+    return digest([recipe.network_for(problem), how, profile.sizes])
+
+
+def digest(content: list[Any]) -> str:
+    """Twelve letters for plain values and dataclasses."""
+    plain = [dataclasses.asdict(v) if dataclasses.is_dataclass(v) else v for v in content]  # type: ignore[arg-type]
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]

@@ -127,13 +127,16 @@ class Workshop:
     def _recipe_in(self, key: str) -> str | None:
         return self.store.load(key)[1].get("recipe")
 
-    def cached(self, key: str, make: Callable[[], tuple[Arrays, dict[str, Any]]]) -> Any:
-        """Arrays and note of a part, made if it is missing."""
-        if not self.store.has(key):
+    def cached(
+        self, key: str, recipe: str, make: Callable[[], tuple[Arrays, dict[str, Any]]]
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Arrays and note of a part, made if it is missing or of another recipe."""
+        if not self.store.has(key) or self._recipe_in(key) != recipe:
             self.report(key)
             started = time.perf_counter()
             arrays, note = make()
-            self.store.save(key, arrays, note | {"seconds": time.perf_counter() - started})
+            note |= {"seconds": time.perf_counter() - started, "recipe": recipe}
+            self.store.save(key, arrays, note)
         return self.store.load(key)
 
     def prior(self, learned: Learned) -> DiffusionPrior:
