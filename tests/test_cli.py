@@ -72,6 +72,7 @@ def test_help_has_examples(diffts, command):
         (["compare", "chess"], "problem: unknown 'chess'"),
         (["compare", "groups", "--prior", "builtin"], "prior: none is built in for 'groups'"),
         (["compare", "maze", "--prior", "builtin", "--data", "imperfect"], "--prior"),
+        (["compare", "maze", "--prior", "builtin", "--past-tasks", "50"], "--past-tasks"),
         (["reproduce", "figure-7"], "name: unknown 'figure-7'"),
         (["reproduce", "--profile", "huge"], "--profile: unknown 'huge'"),
         (["reproduce", "--problem", "chess"], "--problem: unknown 'chess'"),

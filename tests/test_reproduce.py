@@ -9,6 +9,7 @@ import pytest
 
 from diffts.errors import ArtifactError, InvalidInputError
 from diffts.experiments.reproduce import EXPERIMENTS, PROFILES, judge_claims, regret, reproduce
+from diffts.experiments.reproduce import images as image_module
 from diffts.experiments.reproduce.claims import FULL
 from diffts.experiments.reproduce.profile import get_profile
 from diffts.experiments.reproduce.runs import Learned, Run, diffts
@@ -66,6 +67,14 @@ def test_every_run_has_a_place_of_its_own():
     assert len({one.key for one in learned}) == len(learned)
 
 
+def test_images_of_the_paper_profile_need_their_data(tmp_path):
+    shop = Workshop(PROFILES["paper"], Store(tmp_path, {}), None, lambda *_: None)
+    assert not image_module.is_possible(shop, "mnist")
+    small = Workshop(SMOKE, Store(tmp_path, {}), None, lambda *_: None)
+    assert image_module.is_possible(small, "mnist")
+    assert image_module.key_of(small, "mnist") != image_module.key_of(shop, "mnist")
+
+
 # What is kept
 
 
@@ -81,10 +90,11 @@ def test_parts_are_kept_whole_or_not_at_all(store, monkeypatch):
     assert not store.has("a/c")
 
 
-def test_a_damaged_part_is_named(store):
+@pytest.mark.parametrize("kept", [0, 40, -30])
+def test_a_damaged_part_is_named(store, kept):
     store.save("a", {"x": np.arange(3)}, {})
     path = store.folder / "a.npz"
-    path.write_bytes(path.read_bytes()[:40])
+    path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(ArtifactError, match=r"a\.npz: damaged"):
         store.load("a")
 
@@ -131,6 +141,7 @@ def test_a_summary_ranks_those_who_race_and_leaves_references_out(store):
     assert panel["ranking"] == ["diffts", "ucb1"]
     assert panel["lines"]["ucb1"]["above_first_line"] == 3.5
     np.testing.assert_allclose(panel["lines"]["ucb1"]["stderr_of_that"], 0.5)
+    assert panel["lines"]["diffts"]["stderr_of_that"] == 0.0
     rows = regret.rows(store, [regret.Panel("a", "maze", lines)])
     assert {row["policy"]: row["regret"] for row in rows} == {
         "diffts": 4.0, "ucb1": 7.5, "gmmts-10": 1.0,
@@ -157,7 +168,7 @@ def test_claims_are_judged_by_what_was_measured(tmp_path):
     assert (first.measured, first.agrees) == ("first in 6 of 6", True)
     assert twice.agrees
     assert par.agrees
-    assert {verdict.agrees for verdict in others[1:]} == {None}
+    assert {verdict.agrees for verdict in others} == {None}  # nothing to judge them by
     panels[2] = race("bidding perfect", "bidding", {"diffts": 13.0, "gmmts-10": 10.0}, "gmmts-10")
     (tmp_path / "main.json").write_text(json.dumps({"panels": panels}))
     first, _, par, *_ = judge_claims(tmp_path)
@@ -172,6 +183,85 @@ def test_the_verdict_waits_for_all_plots():
     for name, experiment in EXPERIMENTS.items():
         if experiment.panels is not None and name != "real-slots":
             assert FULL[name] == len(experiment.panels(PROFILES["paper"])), name
+
+
+def plot(problem, title, **regrets):
+    labels = {name.replace("_", " "): value for name, value in regrets.items()}
+    return race(f"{problem}, {title}", problem, labels, None)
+
+
+def judged(tmp_path, start, **summaries):
+    for name, panels in summaries.items():
+        content = panels if isinstance(panels, dict) else {"panels": panels}
+        (tmp_path / f"{name.replace('_', '-')}.json").write_text(json.dumps(content))
+    return next(v for v in judge_claims(tmp_path) if v.claim.startswith(start)).agrees
+
+
+def test_ablations_are_judged(tmp_path):
+    """Each judge says yes to what the paper says and no to the contrary."""
+    four = [(p, t) for p in ("labeled-arms", "popular-niche") for t in ("σ̂ = 0.1", "σ̂ = 0.05")]
+
+    def panels(**regrets):
+        return [plot(p, t, **regrets) for p, t in four]
+
+    variance = panels(calibrated=50.0, partly_calibrated=52.0, not_calibrated=90.0)
+    assert judged(tmp_path, "without calibration", variance=variance)
+    assert judged(tmp_path, "calibrating the last", variance=variance)
+    variance = panels(calibrated=50.0, partly_calibrated=60.0, not_calibrated=70.0)
+    assert not judged(tmp_path, "without calibration", variance=variance)
+    assert not judged(tmp_path, "calibrating the last", variance=variance)
+    worse = panels(predicted_noise=50.0, sampled_noise=60.0)
+    assert judged(tmp_path, "sampled noise", sampled_noise=worse)
+    assert not judged(
+        tmp_path, "sampled noise", sampled_noise=panels(predicted_noise=50.0, sampled_noise=51.0)
+    )
+    helps = panels(with_EM=50.0, without_EM=60.0)
+    too = [race("a", p, {"EM and SURE": 50.0, "SURE, no EM": 60.0}, None) for p, _ in four]
+    assert judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too)
+    too[0] = race("a", "labeled-arms", {"EM and SURE": 50.0, "SURE, no EM": 51.0}, None)
+    assert not judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too)
+    sure = [
+        race(
+            f"{p}, {t}", p, {"λ = 0": 50.0, "λ = 0.1": 40.0 if p == "labeled-arms" else 60.0}, None
+        )
+        for p, t in four
+    ]
+    assert judged(tmp_path, "λ = 0.1 helps", noisy_data=sure)
+    sure[2] = race(
+        "popular-niche, σ̂ = 0.1", "popular-niche", {"λ = 0": 50.0, "λ = 0.1": 45.0}, None
+    )
+    assert not judged(tmp_path, "λ = 0.1 helps", noisy_data=sure)
+
+
+def test_other_claims_are_judged(tmp_path):
+    def tau(error):
+        row = {"problem": "maze", "learner": "ours", "error": error, "error_first_ten": error}
+        return {"relative error of τ": [row] * 8}
+
+    assert judged(tmp_path, "calibration from", calibration=tau(0.04))
+    assert not judged(tmp_path, "calibration from", calibration=tau(0.06))
+
+    def groups(*values):
+        names = [
+            f"{w} with {k} noise" for k in ("predicted", "sampled") for w in ("recall", "precision")
+        ]
+        return {"scores": dict(zip(names, values, strict=True))}
+
+    assert judged(tmp_path, "20 Groups", groups=groups(1.0, 1.0, 0.84, 0.97))
+    assert not judged(tmp_path, "20 Groups", groups=groups(1.0, 1.0, 0.94, 1.0))
+
+    def scores(source, distance):
+        one = {"Fréchet distance": distance, "hidden-pixel RMSE": 0.1}
+        other = {"Fréchet distance": 5.0, "hidden-pixel RMSE": 0.3}
+        return {
+            "source": source,
+            "scores": {"clean": one, "corrupted": one, "corrupted images": other},
+        }
+
+    both = {"mnist": scores("mnist", 1.0), "fashion_mnist": scores("fashion_mnist", 2.0)}
+    assert judged(tmp_path, "images", **both)
+    assert not judged(tmp_path, "images", **{**both, "mnist": scores("mnist", 9.0)})
+    assert judged(tmp_path, "images", **{**both, "mnist": scores("stand-in digits", 1.0)}) is None
 
 
 @pytest.mark.parametrize(
@@ -205,7 +295,7 @@ def test_sizes_of_a_profile():
 def files(name):
     if name == "tasks":
         return ["tasks.csv", "tasks.json", *(f"tasks-{p}.png" for p in regret.TITLES)]
-    if name in ("calibration", "claims"):
+    if name == "claims":
         return [f"{name}.csv", f"{name}.json"]
     return [f"{name}.{kind}" for kind in ("csv", "json", "png")]
 
@@ -214,7 +304,7 @@ def files(name):
 def test_everything_tiny_and_nothing_twice(tmp_path, monkeypatch):
     """What `diffts reproduce --profile smoke` does, then again with nothing left to do."""
     outcome = reproduce([], "smoke", tmp_path)
-    assert outcome.pop("real-slots") == "left out: no ipinyou_slots in the data folder"
+    assert outcome.pop("real-slots") == "left out: its data are not in the data folder"
     assert set(outcome) == set(EXPERIMENTS) - {"real-slots"}
     assert set(outcome.values()) == {"done"}
     for name in outcome:
@@ -231,15 +321,22 @@ def test_everything_tiny_and_nothing_twice(tmp_path, monkeypatch):
     def never(*_, **__):
         raise AssertionError("done twice")
 
-    for name in ("_play", "_learn_exact", "_learn_imperfect"):
-        monkeypatch.setattr(Workshop, name, never)
+    monkeypatch.setattr(Store, "save", never)
+    monkeypatch.setattr(Store, "save_prior", never)
     before = (tmp_path / "main.csv").read_bytes()
     (tmp_path / "main.csv").unlink()
-    assert reproduce(["main", "groups", "mnist"], "smoke", tmp_path)["main"] == "done"
+    # One problem alone is asked for; what others have finished is written, too.
+    again = reproduce([], "smoke", tmp_path, problems=["maze"])
+    assert again.pop("real-slots").startswith("left out")
+    assert set(again.values()) == {"done"}
     assert (tmp_path / "main.csv").read_bytes() == before
+    verdicts = {v.claim: v for v in judge_claims(tmp_path)}
+    assert len(verdicts) == 13
+    images = next(v for claim, v in verdicts.items() if claim.startswith("images"))
+    assert images[1:] == ("only of stand-in digits", None)
 
 
-def test_what_is_missing_alone_is_played(tmp_path):
+def test_what_is_missing_alone_is_played(tmp_path, monkeypatch):
     """A prior and a run that are there are used as they are."""
     store = Store(tmp_path / "parts", SMOKE.as_json())
     shop = Workshop(SMOKE, store, None, lambda *_: None)
@@ -253,3 +350,18 @@ def test_what_is_missing_alone_is_played(tmp_path):
     assert prior.stat().st_mtime_ns == written
     assert store.load(first.key)[1] == note
     assert store.has(second.key)
+
+    # Another recipe, and both prior and run are made anew; the baselines' are not touched.
+    baseline = Run("popular-niche", "perfect", "ucb1", 0.1)
+    shop.play([baseline])
+    monkeypatch.setattr(
+        "diffts.experiments.reproduce.recipes._TINY",
+        {"residual-mlp": {"width": 8, "n_blocks": 1}},
+    )
+    assert not shop.is_played(first)
+    assert shop.is_played(baseline)
+    shop.play([first])
+    assert prior.stat().st_mtime_ns > written
+    assert store.load(first.key)[1]["recipe"] != note["recipe"]
+    monkeypatch.setattr("diffts.experiments.reproduce.recipes.FITS_VERSION", 99)
+    assert not shop.is_played(baseline)

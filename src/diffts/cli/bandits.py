@@ -148,6 +148,11 @@ def compare(
     if prior == "builtin":
         if data != "clean":
             raise InvalidInputError("--prior: built-in ones are learned from clean data")
+        if past_tasks is not None:
+            raise InvalidInputError(
+                "--past-tasks: a built-in prior has seen all 5000 (bidding: 1200) past tasks; "
+                "others would race with fewer"
+            )
         given = builtin_prior(problem)
     elif prior is not None:
         given = DiffusionPrior.load(prior)

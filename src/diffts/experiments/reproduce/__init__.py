@@ -16,6 +16,7 @@ from diffts.experiments.reproduce.runs import Learned
 from diffts.experiments.reproduce.store import Store
 from diffts.experiments.reproduce.tables import provenance, write_rows, write_summary
 from diffts.experiments.reproduce.workshop import Report, Workshop
+from diffts.figures.bars import draw_bars
 from diffts.figures.images import draw_images
 from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
 from diffts.figures.tasks import draw_tasks
@@ -31,30 +32,30 @@ class Experiment:
         panels: the regret plots it consists of; None for an experiment of another kind.
         columns: plots in a row of its picture; None for a row for each problem.
         write: how such another experiment works and writes its files, for some problems.
-        needs_data: what must be in the data folder; without it the experiment is left out.
+        is_possible: whether it can be had; by default it can.
     """
 
     about: str
     panels: Callable[[Profile], list[Panel]] | None = None
     columns: int | None = 4
     write: Callable[[Workshop, Path, Sequence[str]], None] | None = None
-    needs_data: str | None = None
+    is_possible: Callable[[Workshop], bool] = lambda _: True
 
 
 def _tasks(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
-    """Task vectors of every problem, one picture each."""
-    parts = []
-    for problem in problems:
+    """Task vectors, one picture for each problem; those of other problems if they are there."""
+    shown = [p for p in regret.TITLES if p in problems or shop.store.has(f"{p}/task-vectors")]
+    for problem in shown:
         title = regret.TITLES[problem]
         panels, _ = pictures.task_panels(shop, problem)
-        parts.append(f"{problem}/task-vectors")
         file = folder / f"tasks-{problem}.png"
         if problem == "maze":
             mazes = {name: pictures.maze_images(edges) for name, edges in panels.items()}
             draw_images(mazes, file, IMAGE_SIDE, IMAGE_SIDE, title=title)
         else:
             draw_tasks(panels, file, order=pictures.task_order(problem), title=title)
-    write_rows(folder / "tasks.csv", pictures.task_rows(shop, problems))
+    write_rows(folder / "tasks.csv", pictures.task_rows(shop, shown))
+    parts = [f"{problem}/task-vectors" for problem in shown]
     write_summary(folder / "tasks.json", provenance(shop.store, "tasks", shop.profile, parts))
 
 
@@ -72,8 +73,18 @@ def _groups(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
 
 
 def _calibration(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
-    rows = pictures.calibration_rows(shop, problems)
+    known = [p for p in regret.TITLES if p in problems or shop.store.has(f"{p}/calibration-ours")]
+    rows = pictures.calibration_rows(shop, known)
     write_rows(folder / "calibration.csv", rows)
+    draw_bars(
+        {
+            f"{row['problem']}, {row['learner']}": (row["error"], row["error_first_ten"])
+            for row in rows
+        },
+        ("all steps", "first ten steps"),
+        folder / "calibration.png",
+        label="relative error of τ from imperfect data",
+    )
     parts = [Learned(row["problem"], "imperfect", row["learner"]).time_key for row in rows]
     made = provenance(shop.store, "calibration", shop.profile, parts)
     write_summary(folder / "calibration.json", made | {"relative error of τ": rows})
@@ -102,16 +113,17 @@ def _images(name: str) -> Callable[[Workshop, Path, Sequence[str]], None]:
                 if f"{model}-{kind}" in arrays:
                     panels[f"{kind}, {title}"] = arrays[f"{model}-{kind}"]
         draw_images(
-            panels, folder / f"{file}.png", note["height"], note["width"], title=note["name"]
+            panels, folder / f"{file}.png", note["height"], note["width"], title=note["source"]
         )
         rows = [
-            {"images": which, "score": score, "value": round(value, 5)}
+            {"source": note["source"], "images": which, "score": score, "value": round(value, 5)}
             for which, scores in note["scores"].items()
             for score, value in scores.items()
         ]
         write_rows(folder / f"{file}.csv", rows)
-        made = provenance(shop.store, file, shop.profile, [f"images/{name}"])
-        write_summary(folder / f"{file}.json", made | {"scores": note["scores"]})
+        made = provenance(shop.store, file, shop.profile, [images.key_of(shop, name)])
+        told = {"source": note["source"], "scores": note["scores"]}
+        write_summary(folder / f"{file}.json", made | told)
 
     return write
 
@@ -131,7 +143,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         "bidding priors learned on simulated slots, on real ones (needs --data-dir)",
         regret.real_slot_panels,
         columns=3,
-        needs_data="ipinyou_slots",
+        is_possible=lambda shop: shop.real_slots is not None or shop.has_real_runs,
     ),
     "sampled-noise": Experiment(
         "predicted or sampled noise in the diffused observation", regret.sampled_noise_panels
@@ -147,9 +159,15 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "groups": Experiment("20 Groups: completions of half-hidden tasks", write=_groups),
     "tasks": Experiment("task vectors and draws of every problem", write=_tasks),
-    "mnist": Experiment("images of digits from corrupted ones", write=_images("mnist")),
+    "mnist": Experiment(
+        "images of digits from corrupted ones (needs --data-dir)",
+        write=_images("mnist"),
+        is_possible=lambda shop: images.is_possible(shop, "mnist"),
+    ),
     "fashion-mnist": Experiment(
-        "images of clothes from corrupted ones", write=_images("fashion_mnist")
+        "images of clothes from corrupted ones (needs --data-dir)",
+        write=_images("fashion_mnist"),
+        is_possible=lambda shop: images.is_possible(shop, "fashion_mnist"),
     ),
     "claims": Experiment(
         "what the paper says, beside what the summaries in the folder say", write=_claims
@@ -172,7 +190,8 @@ def reproduce(
         profile: 'smoke' or 'paper'.
         folder: where results go; finished parts are in its subfolder ``parts``.
         data_dir: folder with real data, or None.
-        problems: only these problems; all of them if none is named.
+        problems: only learn and play for these problems, to divide the work; what others have
+            finished before is written all the same.
         report: called with a line for each piece of work, the parts done and their number.
 
     Returns:
@@ -193,22 +212,21 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     store = Store(folder / "parts", sizes.as_json())
     shop = Workshop(sizes, store, data_dir, report)
-    chosen = {name: EXPERIMENTS[name] for name in (names or EXPERIMENTS)}
-    outcome = {}
-    playing = {}
+    # In the order of the registry: the claims come last.
+    chosen = {name: one for name, one in EXPERIMENTS.items() if not names or name in names}
+    outcome: dict[str, str] = {}
+    panels: dict[str, list[Panel]] = {}
     for name, experiment in chosen.items():
-        if experiment.needs_data is not None and shop.real_slots is None:
-            outcome[name] = f"left out: no {experiment.needs_data} in the data folder"
+        if not experiment.is_possible(shop):
+            outcome[name] = "left out: its data are not in the data folder"
         elif experiment.panels is not None:
-            panels = experiment.panels(sizes)
-            playing[name] = [one for one in panels if one.problem in problems]
-            if not playing[name]:
-                outcome[name] = f"left out: nothing of {', '.join(problems)} in it"
+            panels[name] = experiment.panels(sizes)
     # All runs of all experiments at once: many share runs, and more go side by side.
     runs = [
         run
-        for panels in playing.values()
-        for panel in panels
+        for of_one in panels.values()
+        for panel in of_one
+        if panel.problem in problems
         for line in panel.lines
         for run in line.runs
     ]
@@ -220,22 +238,30 @@ def reproduce(
         shop.report(f"{name}: writing")
         if experiment.write is not None:
             experiment.write(shop, folder, problems)
+            outcome[name] = "done"
         else:
-            _write_regrets(shop, folder, name, experiment, playing[name])
+            outcome[name] = _write_regrets(shop, folder, name, experiment, panels[name])
         shop.finished()
-        outcome[name] = "done"
     return outcome
 
 
 def _write_regrets(
-    shop: Workshop, folder: Path, name: str, experiment: Experiment, panels: list[Panel]
-) -> None:
-    """Rows, summary and picture of an experiment about regret."""
+    shop: Workshop, folder: Path, name: str, experiment: Experiment, wanted: list[Panel]
+) -> str:
+    """Rows, summary and picture of an experiment about regret: of the plots that are finished."""
+    panels = [
+        panel
+        for panel in wanted
+        if all(shop.is_played(run) for line in panel.lines for run in line.runs)
+    ]
+    if not panels:
+        return "nothing of it was played"
     write_rows(folder / f"{name}.csv", regret.rows(shop.store, panels))
     runs = [run for panel in panels for line in panel.lines for run in line.runs]
     parts = [run.key for run in runs]
     parts += [run.learned.time_key for run in runs if run.learned is not None]
     made: dict[str, Any] = provenance(shop.store, name, shop.profile, parts)
+    made["plots"] = f"{len(panels)} of {len(wanted)}"
     write_summary(folder / f"{name}.json", made | regret.summarise(shop.store, panels))
     grid = []
     for panel in panels:
@@ -247,6 +273,7 @@ def _write_regrets(
             )
         grid.append(GridPanel(panel.title, curves))
     draw_regret_grid(_in_rows(panels, grid, experiment.columns), folder / f"{name}.png")
+    return "done" if len(panels) == len(wanted) else f"{len(panels)} of {len(wanted)} plots"
 
 
 def _in_rows(

@@ -39,12 +39,34 @@ MODELS = {
 }
 
 
-def images_of(shop: Workshop, name: str) -> Images:
-    """The images of a set; scikit-learn's small digits where the user has not given the data."""
-    folder = shop.data_dir / name if shop.data_dir is not None else None
-    if folder is None or not folder.is_dir():
-        return stand_in_digits()
-    return read_images(folder)
+def source_of(shop: Workshop, name: str) -> str | None:
+    """Where a set's images come from: the user's folder, or small digits in a tiny profile.
+
+    None where neither serves; the experiment is then left out, unless it is finished already.
+    """
+    if shop.data_dir is not None and (shop.data_dir / name).is_dir():
+        return name
+    return "stand-in digits" if shop.profile.tiny else None
+
+
+def key_of(shop: Workshop, name: str) -> str:
+    """The place of a set's results in the store; stand-ins have one of their own."""
+    return (
+        f"images/{name}-stand-in"
+        if source_of(shop, name) == "stand-in digits"
+        else f"images/{name}"
+    )
+
+
+def is_possible(shop: Workshop, name: str) -> bool:
+    """Whether there are images, or results of them."""
+    return source_of(shop, name) is not None or shop.store.has(key_of(shop, name))
+
+
+def _images(shop: Workshop, name: str) -> Images:
+    if source_of(shop, name) == name and shop.data_dir is not None:
+        return read_images(shop.data_dir / name)
+    return stand_in_digits()
 
 
 def procedure_for(name: str, profile: Profile) -> Procedure:
@@ -63,9 +85,9 @@ def procedure_for(name: str, profile: Profile) -> Procedure:
     return profile.fitted(procedure)
 
 
-def network_for(images: Images, profile: Profile) -> dict[str, Any]:
+def network_for(height: int, width: int, profile: Profile) -> dict[str, Any]:
     """The U-Net for images of this size."""
-    options: dict[str, Any] = {"height": images.height, "width": images.width}
+    options: dict[str, Any] = {"height": height, "width": width}
     options |= (
         {"channels": (4,), "folds": 1, "embedding_size": 8}
         if profile.tiny
@@ -88,10 +110,12 @@ def image_experiment(shop: Workshop, name: str) -> tuple[dict[str, Any], dict[st
     """
 
     def make() -> tuple[Arrays, dict[str, Any]]:
-        images = images_of(shop, name)
+        images = _images(shop, name)
         rng = np.random.default_rng(SEED)
         pixels = images.pixels[rng.permutation(len(images.pixels))]
-        count, calibration = shop.profile.images
+        wanted, calibration = shop.profile.images
+        calibration = min(calibration, len(pixels) // 5)
+        count = min(wanted, len(pixels) - calibration)
         train, other = pixels[:count], pixels[count : count + calibration]
         corruption = DATA["imperfect"]
         assert corruption is not None
@@ -119,13 +143,15 @@ def image_experiment(shop: Workshop, name: str) -> tuple[dict[str, Any], dict[st
             )
             arrays[f"{model}-generated"] = generated[:SHOWN]
             arrays[f"{model}-reconstructed"] = rebuilt[:SHOWN]
-        shape = {"name": images.name, "height": images.height, "width": images.width}
+        shape = {"source": images.name, "height": images.height, "width": images.width}
         kept = {key: np.asarray(value, np.float16) for key, value in arrays.items()}
         return kept, shape | {"scores": scores}
 
-    recipe = digest([network_for(images_of(shop, name), shop.profile), _training(shop.profile),
-                     procedure_for(name, shop.profile)])  # fmt: skip
-    return shop.cached(f"images/{name}", recipe, make)
+    # Of today's recipe for 28 by 28 pixels: to draw finished results again needs no images.
+    side = 8 if source_of(shop, name) == "stand-in digits" else 28
+    how = [network_for(side, side, shop.profile), _training(shop.profile)]
+    recipe = digest([*how, procedure_for(name, shop.profile), shop.profile.images])
+    return shop.cached(key_of(shop, name), recipe, make)
 
 
 def _quality(train: NDArray[Any], images: NDArray[Any]) -> dict[str, float]:
@@ -148,10 +174,20 @@ def _learn(
 ) -> dict[str, DiffusionPrior]:
     """The models of a set."""
     profile = shop.profile
-    network = network_for(images, profile)
+    network = network_for(images.height, images.width, profile)
     config = _training(profile)
     shop.report(f"{name}: learning from clean images")
-    models = {"clean": learn_priors(train, other, seeds=[SEED], config=config, **network)[0]}
+    steps = config.steps
+    models = {
+        "clean": learn_priors(
+            train,
+            other,
+            seeds=[SEED],
+            config=config,
+            on_block=lambda done: shop.report(f"{name}: clean images, {done}/{steps} steps"),
+            **network,
+        )[0]
+    }
 
     procedure = procedure_for(name, profile)
     # The second model is what there is before a last repeat makes the third of it.

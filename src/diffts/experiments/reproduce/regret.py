@@ -118,7 +118,7 @@ def race_panel(
         lines += [Line(policy, baseline(policy)) for policy in MIXTURES]
     else:
         if problem != "labeled-arms":  # its EM would take longer than all the rest together
-            lines.append(Line("gmmts-10", baseline("gmmts-10")))
+            lines += [Line(policy, baseline(policy)) for policy in MIXTURES]
         lines += [
             Line(f"{policy} (perfect data)", baseline(policy, "perfect"), reference=True)
             for policy in MIXTURES
@@ -267,8 +267,21 @@ def rows(store: Store, panels: Sequence[Panel]) -> list[dict[str, Any]]:
 
 
 def summarise(store: Store, panels: Sequence[Panel]) -> dict[str, Any]:
-    """Of each panel the final regrets, the order, and the gap between the first and each other."""
+    """Of each panel the final regrets, the order, and the gap of each line to the first one.
+
+    The gap's standard error is that of the mean over tasks, task by task, and of the training
+    seeds where there are several.
+    """
     return {"panels": [_summary_of(store, panel) for panel in panels]}
+
+
+def _variance_of_mean(values: NDArray[np.float64]) -> float:
+    return float(values.var(ddof=1) / len(values)) if len(values) > 1 else float("nan")
+
+
+def _seed_variance(one: Curve) -> float:
+    """What the luck of training adds to the variance of a mean; 0 where it was trained once."""
+    return _variance_of_mean(one.final_of_seeds) if len(one.final_of_seeds) > 1 else 0.0
 
 
 def _summary_of(store: Store, panel: Panel) -> dict[str, Any]:
@@ -279,7 +292,9 @@ def _summary_of(store: Store, panel: Panel) -> dict[str, Any]:
     lines = {}
     for label, one in curves.items():
         gap = one.final - curves[first].final
-        error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else float("nan")
+        error = np.sqrt(_variance_of_mean(gap) + (
+            _seed_variance(one) + _seed_variance(curves[first]) if label != first else 0.0
+        ))  # fmt: skip
         lines[label] = {
             "regret": float(one.mean[-1]),
             "stderr": float(one.stderr[-1]),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
 import platform
 import subprocess
 import zipfile
+import zlib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,7 @@ class Store:
                 )
         else:
             folder.mkdir(parents=True, exist_ok=True)
-            marker.write_text(json.dumps(settings, indent=1) + "\n")
+            write_whole(marker, (json.dumps(settings, indent=1) + "\n").encode())
 
     def has(self, key: str) -> bool:
         """Whether a part is finished."""
@@ -53,18 +55,16 @@ class Store:
         buffer = io.BytesIO()
         text = np.frombuffer(json.dumps(note | circumstances()).encode(), np.uint8)
         np.savez_compressed(buffer, **arrays, note=text)  # type: ignore[arg-type]
-        unfinished = path.with_suffix(".part")
-        unfinished.write_bytes(buffer.getvalue())
-        os.replace(unfinished, path)
+        write_whole(path, buffer.getvalue())
 
     def load(self, key: str) -> tuple[Arrays, dict[str, Any]]:
         """The arrays and their note."""
         try:
             with np.load(self._file(key), allow_pickle=False) as content:
                 arrays = {name: content[name] for name in content.files}
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
+            note: dict[str, Any] = json.loads(arrays.pop("note").tobytes().decode())
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
             raise ArtifactError(f"{self._file(key)}: damaged ({error}); remove it") from None
-        note: dict[str, Any] = json.loads(arrays.pop("note").tobytes().decode())
         return arrays, note
 
     def has_prior(self, key: str) -> bool:
@@ -83,6 +83,7 @@ class Store:
         return self.folder / f"{key}.npz"
 
 
+@functools.cache
 def circumstances() -> dict[str, Any]:
     """What a number was made with: versions, hardware and the state of the code."""
     return {
@@ -94,12 +95,31 @@ def circumstances() -> dict[str, Any]:
     }
 
 
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file beside its place, then rename it."""
+    unfinished = path.with_name(f".{path.name}.part")
+    unfinished.write_bytes(data)
+    os.replace(unfinished, path)
+
+
 def _commit() -> str:
-    """The git revision of the code; of an unpacked copy what DIFFTS_COMMIT says."""
+    """The git revision of the code, '-dirty' if it was changed since.
+
+    Of a copy without its history, what DIFFTS_COMMIT says.
+    """
     if said := os.environ.get("DIFFTS_COMMIT"):
         return said
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    here = Path(__file__).resolve()
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        root = Path(_git(here.parent, "rev-parse", "--show-toplevel"))
+        if root / "src" / "diffts" not in here.parents:  # installed inside of another project
+            return "unknown"
+        changed = _git(root, "status", "--porcelain", "--", "src")
+        return _git(root, "rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

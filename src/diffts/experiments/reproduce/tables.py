@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from diffts.experiments.reproduce.profile import Profile
-from diffts.experiments.reproduce.store import Store
+from diffts.experiments.reproduce.store import Store, write_whole
 
 #: What a note says of how a number was made.
 _CIRCUMSTANCES = ("device", "jax", "python", "diffts", "commit")
@@ -17,15 +18,17 @@ _CIRCUMSTANCES = ("device", "jax", "python", "diffts", "commit")
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """A CSV file with the keys of the first row as its header."""
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]) if rows else [])
-        writer.writeheader()
-        writer.writerows(rows)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [])
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
 
 
 def write_summary(path: Path, summary: dict[str, Any]) -> None:
     """A JSON file."""
-    path.write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(summary, indent=1, ensure_ascii=False) + "\n"
+    write_whole(path, text.encode())
 
 
 def provenance(store: Store, name: str, profile: Profile, parts: Iterable[str]) -> dict[str, Any]:

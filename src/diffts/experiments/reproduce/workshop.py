@@ -25,7 +25,9 @@ from diffts.experiments.compare import Race
 from diffts.experiments.reproduce.profile import Profile
 from diffts.experiments.reproduce.recipes import (
     CALIBRATED_ON_EXACT,
+    FITS_VERSION,
     digest_of,
+    digest_of_baseline,
     procedure_for,
     recipe_for,
 )
@@ -105,11 +107,8 @@ class Workshop:
             self._learn_imperfect(problem, [one for one in missing if DATA[one.data] is not None])
 
     def is_played(self, run: Run) -> bool:
-        """Whether a run is in the store, played with a prior of today's recipe."""
-        learned = run.learned
-        return self.store.has(run.key) and (
-            learned is None or self._recipe_in(run.key) == self.digest(learned)
-        )
+        """Whether a run is in the store, with a prior of today's recipe."""
+        return self.store.has(run.key) and self._recipe_in(run.key) == self._recipe_of(run)
 
     def is_learned(self, learned: Learned) -> bool:
         """Whether a prior is in the store, learned by today's recipe."""
@@ -123,6 +122,11 @@ class Workshop:
         """Of the recipe by which a prior is learned."""
         problem = self.field(learned.problem).problem
         return digest_of(problem, learned.data, learned.learner, self.profile)
+
+    def _recipe_of(self, run: Run) -> str:
+        if run.learned is not None:
+            return self.digest(run.learned)
+        return digest_of_baseline(run.policy, run.data, self.profile)
 
     def _recipe_in(self, key: str) -> str | None:
         return self.store.load(key)[1].get("recipe")
@@ -157,6 +161,11 @@ class Workshop:
             self.data_dir / "ipinyou_slots" / "merged_slot_prices.csv" if self.data_dir else None
         )
         return table if table is not None and table.exists() else None
+
+    @property
+    def has_real_runs(self) -> bool:
+        """Whether runs on real slots are in the store."""
+        return any(self.store.folder.glob("bidding/runs/*-real.npz"))
 
     # --- learning ------------------------------------------------------------------------------
 
@@ -247,9 +256,11 @@ class Workshop:
                     "regret": simulation.regret.astype(np.float32),
                     "simple_regret": simulation.simple_regret.astype(np.float32),
                 }
-                note = {"run": dataclasses.asdict(run), "seconds": simulation.seconds}
-                if run.learned is not None:
-                    note["recipe"] = self.digest(run.learned)
+                note = {
+                    "run": dataclasses.asdict(run),
+                    "recipe": self._recipe_of(run),
+                    "seconds": simulation.seconds,
+                }
                 self.store.save(run.key, arrays, note)
             self.finished(len(members))
 
@@ -307,7 +318,7 @@ class _Field:
 
     def factors(self, data: str) -> FactorFit:
         """The factor Gaussian that our procedure starts from; kept like the mixtures."""
-        key = f"{self.problem.name}/fits/{data}-factors"
+        key = f"{self.problem.name}/fits/{data}-factors-v{FITS_VERSION}"
         if not self.store.has(key):
             started = time.perf_counter()
             fitted = fit_start(*self.known(data))
@@ -322,7 +333,7 @@ class _Field:
 
     def mixture(self, data: str, components: int) -> GaussianMixture:
         """The mixture fitted to the same data; kept, since it can take minutes."""
-        key = f"{self.problem.name}/fits/{data}-mixture{components}"
+        key = f"{self.problem.name}/fits/{data}-mixture{components}-v{FITS_VERSION}"
         if not self.store.has(key):
             started = time.perf_counter()
             fitted = self.race(data).mixture(components)
