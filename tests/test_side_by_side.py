@@ -17,6 +17,7 @@ from diffts.learning import (
     Lesson,
     Procedure,
     TrainingConfig,
+    fit_start,
     learn_prior,
     learn_prior_imperfect,
     learn_priors,
@@ -57,7 +58,8 @@ def test_lessons_side_by_side_are_the_lessons_one_by_one():
         PROCEDURES["paper"], warmup_steps=8, inner_steps=4, rounds=1, **small
     )
     less = dataclasses.replace(paper, sure=0.0)
-    lessons = [Lesson(*seen, ours, 0), Lesson(*seen, ours, 3), Lesson(*seen, paper, 0),
+    fitted = fit_start(*seen)  # what lessons would fit themselves
+    lessons = [Lesson(*seen, ours, 0), Lesson(*seen, ours, 3, fitted), Lesson(*seen, paper, 0),
                Lesson(*seen, less, 0)]  # fmt: skip
     ended = []
     together = learn_priors_imperfect(

@@ -21,7 +21,7 @@ COLOURS = {
 }
 #: Variants of DiffTS in the ablations: its usual colour for what races in the main results, and
 #: orange for the paper's own way to learn from imperfect data.
-COLOURS |= {
+VARIANTS = {
     "predicted noise": COLOURS["diffts"],
     "sampled noise": "#ff7f0e",
     "calibrated": COLOURS["diffts"],
@@ -45,7 +45,7 @@ _LABELS = {"diffts": "DiffTS", "ucb1": "UCB1"}
 def colour_of(policy: str) -> str:
     """The colour of a policy; an unknown one gets a spare colour that depends on its name."""
     policy = policy.removesuffix(" (perfect data)")
-    return COLOURS.get(policy) or _SPARE[sum(map(ord, policy)) % len(_SPARE)]
+    return COLOURS.get(policy) or VARIANTS.get(policy) or _SPARE[sum(map(ord, policy)) % len(_SPARE)]
 
 
 def label_of(policy: str) -> str:
