@@ -29,5 +29,5 @@ def draw_bars(
     axes.invert_yaxis()
     axes.xaxis.set_major_formatter(plt.matplotlib.ticker.PercentFormatter(1.0))
     axes.set_xlabel(label)
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=len(kinds))
     save(figure, path)
