@@ -45,7 +45,9 @@ _LABELS = {"diffts": "DiffTS", "ucb1": "UCB1"}
 def colour_of(policy: str) -> str:
     """The colour of a policy; an unknown one gets a spare colour that depends on its name."""
     policy = policy.removesuffix(" (perfect data)")
-    return COLOURS.get(policy) or VARIANTS.get(policy) or _SPARE[sum(map(ord, policy)) % len(_SPARE)]
+    return (
+        COLOURS.get(policy) or VARIANTS.get(policy) or _SPARE[sum(map(ord, policy)) % len(_SPARE)]
+    )
 
 
 def label_of(policy: str) -> str:
