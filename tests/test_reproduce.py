@@ -181,6 +181,15 @@ def test_claims_are_judged_by_what_was_measured(tmp_path):
     assert judge_claims(tmp_path)[0] == (first.claim, "so far: first in 2 of 2", None)
 
 
+def test_a_damaged_summary_or_marker_is_named(tmp_path):
+    (tmp_path / "main.json").write_text("{")
+    with pytest.raises(ArtifactError, match=r"main\.json: damaged"):
+        judge_claims(tmp_path)
+    (tmp_path / "settings.json").write_text("{")
+    with pytest.raises(ArtifactError, match=r"settings\.json: damaged"):
+        Store(tmp_path, {})
+
+
 def test_the_verdict_waits_for_all_plots():
     for name, experiment in EXPERIMENTS.items():
         if experiment.panels is not None and name != "real-slots":

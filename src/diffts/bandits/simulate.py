@@ -168,7 +168,8 @@ def _simulate(
     devices = jax.local_devices()
     batch = _batch_size(policy, len(means), len(devices), count)
     sharding = _over_devices(devices, count > 1)
-    play, player = (_play, policy) if count == 1 else (_play_several, stack(policies))
+    play: Any = _play if count == 1 else _play_several
+    player = policy if count == 1 else stack(policies)
     blocks = _blocks(horizon, every)
     started = time.perf_counter()
     measured: list[Any] = []
@@ -327,24 +328,12 @@ _play = eqx.filter_jit(_play_rounds)
 
 
 @eqx.filter_jit
-def _play_several(
-    policies: Policy,
-    actions: Actions,
-    rewards: RewardModel,
-    key: KeyArray,
-    means: Float[Array, "N K"],
-    numbers: Int[Array, " N"],
-    states: Any,
-    first_round: Int[Array, ""],
-    every: int,
-    records: int,
-) -> tuple[Any, tuple[Array, Array, Array]]:
-    """The same of stacked policies: states and records have an axis of policies first."""
+def _play_several(policies: Policy, *given: Any) -> Any:
+    """``_play_rounds`` of stacked policies: states and records have an axis of policies first."""
+    before, states, after = given[:5], given[5], given[6:]
+    play: Any = _play_rounds
 
     def of_one(policy: Policy, state: Any) -> Any:
-        return _play_rounds(
-            policy, actions, rewards, key, means, numbers, state, first_round, every, records
-        )
+        return play(policy, *before, state, *after)
 
-    played: tuple[Any, tuple[Array, Array, Array]] = eqx.filter_vmap(of_one)(policies, states)
-    return played
+    return eqx.filter_vmap(of_one)(policies, states)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from diffts.experiments.reproduce.store import read_json
 
 Summaries = dict[str, dict[str, Any]]
 
@@ -42,7 +43,7 @@ class Claim(NamedTuple):
 def judge_claims(folder: Path) -> list[Verdict]:
     """All claims, judged by the JSON summaries in a folder."""
     summaries = {
-        path.stem: json.loads(path.read_text())
+        path.stem: read_json(path)
         for path in sorted(folder.glob("*.json"))
         if path.stem != "claims"
     }

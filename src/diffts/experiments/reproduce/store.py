@@ -35,7 +35,7 @@ class Store:
         self.folder = folder
         marker = folder / "settings.json"
         if marker.exists():
-            if json.loads(marker.read_text()) != settings:
+            if read_json(marker) != settings:
                 raise InvalidInputError(
                     f"--out: {folder} holds parts of other settings; choose another folder or "
                     "remove it"
@@ -93,6 +93,14 @@ def circumstances() -> dict[str, Any]:
         "device": jax.devices()[0].device_kind,
         "commit": _commit(),
     }
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file, or a clear word about a damaged one."""
+    try:
+        return json.loads(path.read_bytes())
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ArtifactError(f"{path}: damaged, not JSON ({error}); remove it") from None
 
 
 def write_whole(path: Path, data: bytes) -> None:
