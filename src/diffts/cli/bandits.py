@@ -141,6 +141,7 @@ def compare(
         raise InvalidInputError(f"noise_std: must be above 0, got {noise_std}")
     horizon = chosen.horizon if horizon is None else horizon
     sets = prepare(chosen, names, horizon, tasks, seed, past_tasks)
+    source = getattr(chosen, "source", "")
     if logs is not None:
         sets, source = _real_slots(sets, problem, logs, min_prices, tasks)
         out.print(f"Priors from simulated ad slots, tested on {source}.", highlight=False)
@@ -168,7 +169,8 @@ def compare(
     settings = {"horizon": horizon, "noise_std": noise_std, "sampler": sampler, "steps": steps}
     runs = _race(race, names, settings)
     if figure is not None:
-        title = chosen.name if known is None else f"{chosen.name}, priors from imperfect data"
+        title = f"{chosen.name}: {source}" if source else chosen.name
+        title += "" if known is None else ", priors from imperfect data"
         draw_regret(runs, figure, title=title)
     _report(runs, time.perf_counter() - started, json_file)
 
