@@ -125,9 +125,24 @@ def test_the_band_has_tasks_and_training_seeds_in_it(store):
     curve = regret.curve(store, runs)
     # Tasks averaged over seeds: 2 and 6; seeds averaged over tasks: 2 and 6.
     assert curve.mean.tolist() == [4.0]
-    assert curve.final.tolist() == [2.0, 6.0]
-    assert curve.final_of_seeds.tolist() == [2.0, 6.0]
+    assert curve.final.tolist() == [[1.0, 3.0], [3.0, 9.0]]
     np.testing.assert_allclose(curve.stderr, np.sqrt(8 / 2 + 8 / 2))
+
+
+def test_gaps_are_taken_seed_by_seed_with_the_same_rewards(store):
+    seeds = (0, 1)
+    lines = (
+        regret.Line("diffts", tuple(diffts("maze", "perfect", 0.1, seed=s) for s in seeds)),
+        regret.Line("ucb1", tuple(Run("maze", "perfect", "ucb1", 0.1, seed=s) for s in seeds)),
+    )
+    for line, of_seeds in zip(lines, ([[1, 3], [11, 13]], [[2, 4], [12, 18]]), strict=True):
+        for run, values in zip(line.runs, of_seeds, strict=True):
+            save_run(store, run, values)
+    panel = regret.Panel("a maze", "maze", lines)
+    told = regret.summarise(store, [panel])["panels"][0]["lines"]["ucb1"]
+    # Gaps 1, 1 and 1, 5: tasks 1 and 3, seeds 1 and 3, although seeds differ by 10 themselves.
+    assert told["above_first_line"] == 2.0
+    np.testing.assert_allclose(told["stderr_of_that"], np.sqrt(2 / 2 + 2 / 2))
 
 
 def test_a_summary_ranks_those_who_race_and_leaves_references_out(store):

@@ -125,12 +125,12 @@ def policies(kind):
 @pytest.mark.parametrize("kind", ["diffts", "mixture", "ucb1"])
 def test_simulations_side_by_side_are_the_simulations_one_by_one(kind):
     tasks = np.random.default_rng(1).random((7, 5))
-    settings = {"horizon": 25, "record_every": 10, "seed": 3}
+    settings, seeds = {"horizon": 25, "record_every": 10}, [3, 4, 3, 4][: len(policies(kind))]
     rewards = GaussianRewards(std=0.1)
-    together = simulate_side_by_side(policies(kind), tasks, rewards, **settings)
+    together = simulate_side_by_side(policies(kind), tasks, rewards, seeds=seeds, **settings)
     assert len({run.regret[-1].sum() for run in together}) == len(together)
-    for policy, run in zip(policies(kind), together, strict=True):
-        alone = simulate(policy, tasks, rewards, **settings)
+    for policy, seed, run in zip(policies(kind), seeds, together, strict=True):
+        alone = simulate(policy, tasks, rewards, seed=seed, **settings)
         np.testing.assert_array_equal(run.rounds, alone.rounds)
         np.testing.assert_array_equal(run.chosen, alone.chosen)
         np.testing.assert_allclose(run.regret, alone.regret, rtol=1e-4, atol=1e-4)
@@ -141,6 +141,9 @@ def test_only_policies_of_one_kind_go_side_by_side():
     for given in ([UCB1(5, 0.1), Uniform(5)], []):
         with pytest.raises(InvalidInputError, match="policies"):
             simulate_side_by_side(given, tasks, GaussianRewards(std=0.1), horizon=2)
+    given, rewards = [UCB1(5, 0.1), UCB1(5, 0.5)], GaussianRewards(std=0.1)
+    with pytest.raises(InvalidInputError, match="seeds: 1 for 2"):
+        simulate_side_by_side(given, tasks, rewards, horizon=2, seeds=[0])
 
 
 def test_trees_are_stacked_and_unstacked():

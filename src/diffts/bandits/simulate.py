@@ -112,7 +112,7 @@ def simulate(
 
     Tasks are spread over all local devices, and simulated in batches that bound the memory.
     """
-    return _simulate([policy], tasks, rewards, horizon, actions, record_every, seed, on_block)[0]
+    return _simulate([policy], tasks, rewards, horizon, actions, record_every, [seed], on_block)[0]
 
 
 def simulate_side_by_side(
@@ -124,19 +124,24 @@ def simulate_side_by_side(
     actions: Actions | None = None,
     record_every: int | None = None,
     seed: Seed = 0,
+    seeds: Sequence[Seed] | None = None,
     on_block: Callable[[int, int], None] | None = None,
 ) -> list[Simulation]:
     """Several policies of one kind in one compiled run, each against all of the tasks.
 
     The policies differ in their numbers alone: weights, assumed noise, calibrated errors. A GPU
     takes little longer for twelve of them than for one. Arguments as in :func:`simulate`, which
-    gives the same results one by one; ``seconds`` is an equal share of the time of all.
+    gives the same results one by one; ``seeds`` has one for each policy, where they are not to
+    meet the same rewards. ``seconds`` is an equal share of the time of all.
     """
     if not policies:
         raise InvalidInputError("policies: none given")
     if any(layout(policy) != layout(policies[0]) for policy in policies):
         raise InvalidInputError("policies: not of one kind; simulate them one by one")
-    return _simulate(policies, tasks, rewards, horizon, actions, record_every, seed, on_block)
+    seeds = [seed] * len(policies) if seeds is None else seeds
+    if len(seeds) != len(policies):
+        raise InvalidInputError(f"seeds: {len(seeds)} for {len(policies)} policies")
+    return _simulate(policies, tasks, rewards, horizon, actions, record_every, seeds, on_block)
 
 
 def _simulate(
@@ -146,7 +151,7 @@ def _simulate(
     horizon: int,
     actions: Actions | None,
     record_every: int | None,
-    seed: Seed,
+    seeds: Sequence[Seed],
     on_block: Callable[[int, int], None] | None,
 ) -> list[Simulation]:
     policy, count = policies[0], len(policies)
@@ -163,13 +168,14 @@ def _simulate(
         )
     every = -(-horizon // 250) if record_every is None else record_every
     every = whole_number("record_every", every, 1, horizon)
-    key = as_key(seed)
+    keys = [as_key(seed) for seed in seeds]
 
     devices = jax.local_devices()
     batch = _batch_size(policy, len(means), len(devices), count)
     sharding = _over_devices(devices, count > 1)
     play: Any = _play if count == 1 else _play_several
     player = policy if count == 1 else stack(policies)
+    key = keys[0] if count == 1 else jnp.stack(keys)
     blocks = _blocks(horizon, every)
     started = time.perf_counter()
     measured: list[Any] = []
@@ -330,10 +336,10 @@ _play = eqx.filter_jit(_play_rounds)
 @eqx.filter_jit
 def _play_several(policies: Policy, *given: Any) -> Any:
     """``_play_rounds`` of stacked policies: states and records have an axis of policies first."""
-    before, states, after = given[:5], given[5], given[6:]
+    actions, rewards, keys, means, numbers, states, *rest = given
     play: Any = _play_rounds
 
-    def of_one(policy: Policy, state: Any) -> Any:
-        return play(policy, *before, state, *after)
+    def of_one(policy: Policy, key: KeyArray, state: Any) -> Any:
+        return play(policy, actions, rewards, key, means, numbers, state, *rest)
 
-    return eqx.filter_vmap(of_one)(policies, states)
+    return eqx.filter_vmap(of_one)(policies, keys, states)

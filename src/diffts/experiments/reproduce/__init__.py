@@ -15,7 +15,7 @@ from diffts.experiments.reproduce.regret import Panel
 from diffts.experiments.reproduce.runs import Learned
 from diffts.experiments.reproduce.store import Store
 from diffts.experiments.reproduce.tables import provenance, write_rows, write_summary
-from diffts.experiments.reproduce.workshop import Report, Workshop
+from diffts.experiments.reproduce.workshop import Report, Workshop, times_of
 from diffts.figures.bars import draw_bars
 from diffts.figures.images import draw_images
 from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
@@ -31,18 +31,19 @@ class Experiment:
         about: what it shows, in a line.
         panels: the regret plots it consists of; None for an experiment of another kind.
         columns: plots in a row of its picture; None for a row for each problem.
-        write: how such another experiment works and writes its files, for some problems.
+        write: how such another experiment works and writes its files, for some problems; returns
+            'done', or how much of it is.
         is_possible: whether it can be had; by default it can.
     """
 
     about: str
     panels: Callable[[Profile], list[Panel]] | None = None
     columns: int | None = 4
-    write: Callable[[Workshop, Path, Sequence[str]], None] | None = None
+    write: Callable[[Workshop, Path, Sequence[str]], str] | None = None
     is_possible: Callable[[Workshop], bool] = lambda _: True
 
 
-def _tasks(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
+def _tasks(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
     """Task vectors, one picture for each problem; those of other problems if they are there."""
     shown = [p for p in regret.TITLES if p in problems or shop.store.has(f"{p}/task-vectors")]
     for problem in shown:
@@ -57,9 +58,14 @@ def _tasks(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
     write_rows(folder / "tasks.csv", pictures.task_rows(shop, shown))
     parts = [f"{problem}/task-vectors" for problem in shown]
     write_summary(folder / "tasks.json", provenance(shop.store, "tasks", shop.profile, parts))
+    return _share(len(shown), len(regret.TITLES), "problems")
 
 
-def _groups(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
+def _share(finished: int, wanted: int, what: str) -> str:
+    return "done" if finished == wanted else f"{finished} of {wanted} {what}"
+
+
+def _groups(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
     del problems
     panels, note = pictures.groups(shop)
     title = "20 Groups: rows are tasks, columns are arms"
@@ -70,9 +76,10 @@ def _groups(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
     )
     made = provenance(shop.store, "groups", shop.profile, ["groups/completions"])
     write_summary(folder / "groups.json", made | {"scores": scores})
+    return "done"
 
 
-def _calibration(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
+def _calibration(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
     known = [p for p in regret.TITLES if p in problems or shop.store.has(f"{p}/calibration-ours")]
     rows = pictures.calibration_rows(shop, known)
     write_rows(folder / "calibration.csv", rows)
@@ -88,19 +95,21 @@ def _calibration(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
     parts = [Learned(row["problem"], "imperfect", row["learner"]).time_key for row in rows]
     made = provenance(shop.store, "calibration", shop.profile, parts)
     write_summary(folder / "calibration.json", made | {"relative error of τ": rows})
+    return _share(len(known), len(regret.TITLES), "problems")
 
 
-def _claims(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
+def _claims(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
     """Comes last: it reads what the others wrote."""
     del problems
     verdicts = judge_claims(folder)
     write_rows(folder / "claims.csv", [verdict._asdict() for verdict in verdicts])
     made = provenance(shop.store, "claims", shop.profile, [])
     write_summary(folder / "claims.json", made | {"claims": [v._asdict() for v in verdicts]})
+    return "done"
 
 
-def _images(name: str) -> Callable[[Workshop, Path, Sequence[str]], None]:
-    def write(shop: Workshop, folder: Path, problems: Sequence[str]) -> None:
+def _images(name: str) -> Callable[[Workshop, Path, Sequence[str]], str]:
+    def write(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
         del problems
         file = name.replace("_", "-")
         arrays, note = images.image_experiment(shop, name)
@@ -121,9 +130,10 @@ def _images(name: str) -> Callable[[Workshop, Path, Sequence[str]], None]:
             for score, value in scores.items()
         ]
         write_rows(folder / f"{file}.csv", rows)
-        made = provenance(shop.store, file, shop.profile, [images.key_of(shop, name)])
+        made = provenance(shop.store, file, shop.profile, images.times_of(shop, name))
         told = {"source": note["source"], "scores": note["scores"]}
         write_summary(folder / f"{file}.json", made | told)
+        return "done"
 
     return write
 
@@ -237,8 +247,7 @@ def reproduce(
             continue
         shop.report(f"{name}: writing")
         if experiment.write is not None:
-            experiment.write(shop, folder, problems)
-            outcome[name] = "done"
+            outcome[name] = experiment.write(shop, folder, problems)
         else:
             outcome[name] = _write_regrets(shop, folder, name, experiment, panels[name])
         shop.finished()
@@ -258,8 +267,7 @@ def _write_regrets(
         return "nothing of it was played"
     write_rows(folder / f"{name}.csv", regret.rows(shop.store, panels))
     runs = [run for panel in panels for line in panel.lines for run in line.runs]
-    parts = [run.key for run in runs]
-    parts += [run.learned.time_key for run in runs if run.learned is not None]
+    parts = [key for run in runs for key in times_of(run)]
     made: dict[str, Any] = provenance(shop.store, name, shop.profile, parts)
     made["plots"] = f"{len(panels)} of {len(wanted)}"
     write_summary(folder / f"{name}.json", made | regret.summarise(shop.store, panels))
@@ -273,7 +281,7 @@ def _write_regrets(
             )
         grid.append(GridPanel(panel.title, curves))
     draw_regret_grid(_in_rows(panels, grid, experiment.columns), folder / f"{name}.png")
-    return "done" if len(panels) == len(wanted) else f"{len(panels)} of {len(wanted)} plots"
+    return _share(len(panels), len(wanted), "plots")
 
 
 def _in_rows(

@@ -7,6 +7,8 @@ one more repeat at λ = 1.
 from __future__ import annotations
 
 import dataclasses
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,21 @@ def key_of(shop: Workshop, name: str) -> str:
         if source_of(shop, name) == "stand-in digits"
         else f"images/{name}"
     )
+
+
+def times_of(shop: Workshop, name: str) -> list[str]:
+    """Where the store has how long the models and the pictures of a set took."""
+    key = key_of(shop, name)
+    return [key, _time_key(key, ("clean",)), _time_key(key, _from_corrupted(name))]
+
+
+def _time_key(key: str, models: tuple[str, ...]) -> str:
+    return f"images/times/{key.removeprefix('images/')}-{'-'.join(models)}"
+
+
+def _from_corrupted(name: str) -> tuple[str, ...]:
+    """The models that are learned from corrupted images of a set."""
+    return tuple(MODELS)[1:] if SETS[name][1] else ("corrupted",)
 
 
 def is_possible(shop: Workshop, name: str) -> bool:
@@ -175,35 +192,61 @@ def _learn(
     """The models of a set."""
     profile = shop.profile
     network = network_for(images.height, images.width, profile)
-    config = _training(profile)
-    shop.report(f"{name}: learning from clean images")
-    steps = config.steps
-    models = {
-        "clean": learn_priors(
+    config, procedure = _training(profile), procedure_for(name, profile)
+    third = SETS[name][1]
+
+    def from_clean() -> list[DiffusionPrior]:
+        steps = config.steps
+        return learn_priors(
             train,
             other,
             seeds=[SEED],
             config=config,
             on_block=lambda done: shop.report(f"{name}: clean images, {done}/{steps} steps"),
             **network,
-        )[0]
-    }
+        )
 
-    procedure = procedure_for(name, profile)
-    # The second model is what there is before a last repeat makes the third of it.
-    second = procedure.phases()[-2 if SETS[name][1] else -1].name
+    def from_corrupted() -> list[DiffusionPrior]:
+        # The second model is what there is before a last repeat makes the third of it.
+        second = procedure.phases()[-2 if third else -1].name
+        before: list[DiffusionPrior] = []
 
-    def keep(lesson: int, phase: str, prior: DiffusionPrior) -> None:
-        del lesson
-        if phase == second:
-            models["corrupted"] = prior
+        def keep(lesson: int, phase: str, prior: DiffusionPrior) -> None:
+            del lesson
+            if third and phase == second:
+                before.append(prior)
 
-    last = learn_priors_imperfect(
-        [Lesson(*seen, procedure, SEED)],
-        on_progress=lambda now: shop.report(f"{name}: {now.phase} {now.done}/{now.steps}"),
-        on_phase=keep,
-        **network,
-    )[0]
-    if SETS[name][1]:
-        models["corrupted-more"] = last
-    return models
+        return before + learn_priors_imperfect(
+            [Lesson(*seen, procedure, SEED)],
+            on_progress=lambda now: shop.report(f"{name}: {now.phase} {now.done}/{now.steps}"),
+            on_phase=keep,
+            **network,
+        )
+
+    key, sizes = key_of(shop, name), profile.images
+    return _kept(shop, key, ("clean",), digest([network, config, sizes]), from_clean) | _kept(
+        shop, key, _from_corrupted(name), digest([network, procedure, sizes]), from_corrupted
+    )
+
+
+def _kept(
+    shop: Workshop,
+    key: str,
+    models: tuple[str, ...],
+    recipe: str,
+    learn: Callable[[], list[DiffusionPrior]],
+) -> dict[str, DiffusionPrior]:
+    """Models from the store, learned if they are missing: a killed run keeps them."""
+    store, time_key = shop.store, _time_key(key, models)
+    places = {model: f"images/priors/{key.removeprefix('images/')}-{model}" for model in models}
+    if not (
+        store.has(time_key)
+        and store.load(time_key)[1].get("recipe") == recipe
+        and all(store.has_prior(place) for place in places.values())
+    ):
+        shop.report(f"{key}: learning {', '.join(models)}")
+        started = time.perf_counter()
+        for place, prior in zip(places.values(), learn(), strict=True):
+            store.save_prior(place, prior)
+        store.save(time_key, {}, {"seconds": time.perf_counter() - started, "recipe": recipe})
+    return {model: store.load_prior(place) for model, place in places.items()}

@@ -31,7 +31,7 @@ class Line:
 
     Attributes:
         label: as in the legend; a policy's name, or what is varied.
-        runs: the same run with different training seeds.
+        runs: the same run with different seeds, of the training and of the rewards.
         reference: shown, but not in the race (it was given more than the others).
     """
 
@@ -55,36 +55,40 @@ class Curve:
 
     Attributes:
         rounds: recorded rounds ``(R,)``.
-        mean: mean regret over tasks and training seeds ``(R,)``.
+        mean: mean regret over tasks and seeds ``(R,)``.
         stderr: its standard error ``(R,)``: of the mean over tasks (each averaged over seeds),
             and of the mean over seeds, added in squares.
-        final: regret of each task at the end, averaged over seeds ``(tasks,)``.
-        final_of_seeds: mean regret at the end of each seed ``(seeds,)``.
+        final: regret at the end ``(seeds, tasks)``.
     """
 
     rounds: NDArray[np.int64]
     mean: NDArray[np.float64]
     stderr: NDArray[np.float64]
     final: NDArray[np.float64]
-    final_of_seeds: NDArray[np.float64]
 
 
 def curve(store: Store, runs: Sequence[Run]) -> Curve:
     """Put together what was recorded of a line's runs."""
     loaded = [store.load(run.key)[0] for run in runs]
     regret = np.stack([np.asarray(arrays["regret"], np.float64) for arrays in loaded])  # (S, R, N)
-    seeds, _, tasks = regret.shape
-    of_tasks, of_seeds = regret.mean(0), regret.mean(2)
-    variance = of_tasks.var(1, ddof=1) / tasks if tasks > 1 else np.zeros(regret.shape[1])
-    if seeds > 1:
-        variance = variance + of_seeds.var(0, ddof=1) / seeds
     return Curve(
         rounds=loaded[0]["rounds"],
-        mean=of_tasks.mean(1),
-        stderr=np.sqrt(variance),
-        final=of_tasks[-1],
-        final_of_seeds=of_seeds[:, -1],
+        mean=regret.mean((0, 2)),
+        stderr=_standard_error(regret.swapaxes(1, 2)),
+        final=regret[:, -1],
     )
+
+
+def _standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of the mean over seeds and tasks ``(S, N, …)``: what each of the two adds, in squares.
+
+    What is there once adds nothing.
+    """
+    of_tasks, of_seeds = values.mean(0), values.mean(1)
+    variances = [
+        means.var(0, ddof=1) / len(means) for means in (of_tasks, of_seeds) if len(means) > 1
+    ]
+    return np.sqrt(sum(variances, np.zeros(values.shape[2:])))
 
 
 # --- the experiments -----------------------------------------------------------------------------
@@ -105,7 +109,10 @@ def race_panel(
     """
 
     def baseline(policy: str, fitted_to: str = data) -> tuple[Run, ...]:
-        return (Run(problem, fitted_to, policy, noise_std, tasks=tasks),)
+        # Fitted once; played as often as DiffTS, with the same rewards.
+        return tuple(
+            Run(problem, fitted_to, policy, noise_std, seed=seed, tasks=tasks) for seed in seeds
+        )
 
     lines = [
         Line("diffts", tuple(diffts(problem, data, noise_std, seed=s, tasks=tasks) for s in seeds)),
@@ -114,11 +121,8 @@ def race_panel(
         Line("gts-diag", baseline("gts-diag")),
         Line("gts-full", baseline("gts-full")),
     ]
-    if data == "perfect":
-        lines += [Line(policy, baseline(policy)) for policy in MIXTURES]
-    else:
-        if problem != "labeled-arms":  # its EM would take longer than all the rest together
-            lines += [Line(policy, baseline(policy)) for policy in MIXTURES]
+    lines += [Line(policy, baseline(policy)) for policy in MIXTURES]
+    if data != "perfect":
         lines += [
             Line(f"{policy} (perfect data)", baseline(policy, "perfect"), reference=True)
             for policy in MIXTURES
@@ -143,7 +147,7 @@ def noise_level_panels(profile: Profile) -> list[Panel]:
             problem,
             data,
             noise_std,
-            profile.seeds if noise_std == levels[0] and problem != "labeled-arms" else (0,),
+            profile.seeds,
         )
         for problem, levels in NOISE_LEVELS.items()
         for data in ("perfect", "imperfect")
@@ -153,13 +157,12 @@ def noise_level_panels(profile: Profile) -> list[Panel]:
 
 def real_slot_panels(profile: Profile) -> list[Panel]:
     """The bidding priors, learned on simulated slots, on real ones."""
-    del profile
     return [
         race_panel(
             "bidding",
             data,
             noise_std,
-            (0,),
+            profile.seeds,
             tasks="real",
             title=f"real slots\n{data} data, σ̂ = {noise_std:g}",
         )
@@ -269,19 +272,10 @@ def rows(store: Store, panels: Sequence[Panel]) -> list[dict[str, Any]]:
 def summarise(store: Store, panels: Sequence[Panel]) -> dict[str, Any]:
     """Of each panel the final regrets, the order, and the gap of each line to the first one.
 
-    The gap's standard error is that of the mean over tasks, task by task, and of the training
-    seeds where there are several.
+    The gap's standard error is that of the mean over tasks, task by task, and over seeds, seed by
+    seed, where there are several.
     """
     return {"panels": [_summary_of(store, panel) for panel in panels]}
-
-
-def _variance_of_mean(values: NDArray[np.float64]) -> float:
-    return float(values.var(ddof=1) / len(values)) if len(values) > 1 else float("nan")
-
-
-def _seed_variance(one: Curve) -> float:
-    """What the luck of training adds to the variance of a mean; 0 where it was trained once."""
-    return _variance_of_mean(one.final_of_seeds) if len(one.final_of_seeds) > 1 else 0.0
 
 
 def _summary_of(store: Store, panel: Panel) -> dict[str, Any]:
@@ -291,22 +285,19 @@ def _summary_of(store: Store, panel: Panel) -> dict[str, Any]:
     first = panel.lines[0].label
     lines = {}
     for label, one in curves.items():
-        gap = one.final - curves[first].final
-        error = np.sqrt(_variance_of_mean(gap) + (
-            _seed_variance(one) + _seed_variance(curves[first]) if label != first else 0.0
-        ))  # fmt: skip
+        gap = one.final - curves[first].final  # (seeds, tasks): all lines have the same
         lines[label] = {
             "regret": float(one.mean[-1]),
             "stderr": float(one.stderr[-1]),
-            "regret_of_seeds": [float(value) for value in one.final_of_seeds],
+            "regret_of_seeds": [float(value) for value in one.final.mean(1)],
             "above_first_line": float(gap.mean()),
-            "stderr_of_that": None if not np.isfinite(error) else float(error),
+            "stderr_of_that": float(_standard_error(gap)) if gap.size > 1 else None,
         }
     return {
         "title": panel.title.replace("\n", ", "),
         "problem": panel.problem,
         "rounds": int(curves[first].rounds[-1]),
-        "tasks": len(curves[first].final),
+        "tasks": curves[first].final.shape[1],
         "best": ranking[0],
         "ranking": ranking,
         "lines": lines,

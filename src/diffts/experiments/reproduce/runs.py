@@ -49,7 +49,7 @@ class Run:
         policy: name of the policy.
         noise_std: assumed noise level σ̂.
         learner: how DiffTS's prior was learned.
-        seed: seed of that training.
+        seed: seed of that training, and of the rewards: every policy meets the same ones.
         sampler: posterior sampler of DiffTS.
         variance: its reverse variance.
         tasks: 'test', or 'real' for the real ad slots.
@@ -78,6 +78,8 @@ class Run:
         parts = [self.data, self.policy, f"sigma{self.noise_std:g}"]
         if self.policy == "diffts":
             parts += [_slug(self.learner), f"seed{self.seed}", self.sampler, self.variance]
+        elif self.seed:
+            parts.append(f"seed{self.seed}")
         if self.tasks != "test":
             parts.append(self.tasks)
         return f"{self.problem}/runs/{'-'.join(parts)}"

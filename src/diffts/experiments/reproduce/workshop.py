@@ -132,8 +132,10 @@ class Workshop:
 
     def _recipe_of(self, run: Run) -> str:
         if run.learned is not None:
-            return self.digest(run.learned)
-        return digest_of_baseline(run.policy, run.data, self.profile)
+            recipe = self.digest(run.learned)
+        else:
+            recipe = digest_of_baseline(run.policy, run.data, self.profile)
+        return f"{recipe}-rewards{run.seed}" if run.seed else recipe
 
     def _recipe_in(self, key: str) -> str | None:
         return self.store.load(key)[1].get("recipe")
@@ -255,7 +257,7 @@ class Workshop:
                 horizon=horizon,
                 actions=actions_of(field.problem),
                 record_every=max(1, horizon // self.profile.records),
-                seed=SEED,
+                seeds=[SEED + run.seed for run, _ in members],
             )
             for (run, _), simulation in zip(members, played, strict=True):
                 arrays: Arrays = {
@@ -294,6 +296,24 @@ class Workshop:
         return real.sample(count, seed=SEED)
 
 
+def fit_time_key(problem: str, name: str) -> str:
+    """Where the store has how long a fit took."""
+    return f"{problem}/times/fit-{name}-v{FITS_VERSION}"
+
+
+def times_of(run: Run) -> list[str]:
+    """Where the store has how long a run took, and the learning or the fit that it rests on."""
+    keys = [run.key]
+    if run.learned is not None:
+        keys.append(run.learned.time_key)
+        if run.learner == "ours" and run.data != "perfect":
+            keys.append(fit_time_key(run.problem, f"{run.data}-factors"))
+    elif run.policy.startswith("gmmts-"):
+        components = run.policy.removeprefix("gmmts-")
+        keys.append(fit_time_key(run.problem, f"{run.data}-mixture{components}"))
+    return keys
+
+
 class _Field:
     """A problem, its tasks, what is known of them, and the baselines' fits."""
 
@@ -325,33 +345,42 @@ class _Field:
 
     def factors(self, data: str) -> FactorFit:
         """The factor Gaussian that our procedure starts from; kept like the mixtures."""
-        key = f"{self.problem.name}/fits/{data}-factors-v{FITS_VERSION}"
-        if not self.store.has(key):
-            started = time.perf_counter()
+
+        def fit() -> tuple[Arrays, dict[str, Any]]:
             fitted = fit_start(*self.known(data))
-            made: Arrays = {
-                "mean": fitted.gaussian.mean,
-                "covariance": fitted.gaussian.covariance,
-            }
-            note = {"rank": fitted.rank, "seconds": time.perf_counter() - started}
-            self.store.save(key, made, note)
-        arrays, note = self.store.load(key)
+            gaussian = fitted.gaussian
+            return {"mean": gaussian.mean, "covariance": gaussian.covariance}, {"rank": fitted.rank}
+
+        arrays, note = self._kept(f"{data}-factors", fit)
         return FactorFit(Gaussian(arrays["mean"], arrays["covariance"]), int(note["rank"]))
 
     def mixture(self, data: str, components: int) -> GaussianMixture:
         """The mixture fitted to the same data; kept, since it can take minutes."""
-        key = f"{self.problem.name}/fits/{data}-mixture{components}-v{FITS_VERSION}"
+
+        def fit() -> tuple[Arrays, dict[str, Any]]:
+            fitted = self.race(data).mixture(components)
+            means, covariances = fitted.means, fitted.covariances
+            return {
+                "weights": fitted.weights,
+                "means": means.astype(np.float32),
+                "covariances": covariances.astype(np.float32),
+            }, {}
+
+        arrays, _ = self._kept(f"{data}-mixture{components}", fit)
+        return GaussianMixture(arrays["weights"], arrays["means"], arrays["covariances"])
+
+    def _kept(
+        self, name: str, fit: Callable[[], tuple[Arrays, dict[str, Any]]]
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """A fit that is made once; how long it took is kept apart, since fits are large."""
+        key = f"{self.problem.name}/fits/{name}-v{FITS_VERSION}"
         if not self.store.has(key):
             started = time.perf_counter()
-            fitted = self.race(data).mixture(components)
-            arrays: Arrays = {
-                "weights": fitted.weights,
-                "means": fitted.means.astype(np.float32),
-                "covariances": fitted.covariances.astype(np.float32),
-            }
-            self.store.save(key, arrays, {"seconds": time.perf_counter() - started})
-        arrays, _ = self.store.load(key)
-        return GaussianMixture(arrays["weights"], arrays["means"], arrays["covariances"])
+            arrays, note = fit()
+            note["seconds"] = time.perf_counter() - started
+            self.store.save(key, arrays, note)
+            self.store.save(fit_time_key(self.problem.name, name), {}, note)
+        return self.store.load(key)
 
 
 def _calibrated_on_exact(prior: DiffusionPrior, sets: TaskSets, seed: int) -> DiffusionPrior:
