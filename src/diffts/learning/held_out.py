@@ -64,7 +64,7 @@ def score(
     prior: DiffusionPrior,
     held_out: HeldOut,
     *,
-    sampler: str | PosteriorSampler = "moment-learned",
+    sampler: str | PosteriorSampler = "moment-damped",
     steps: int | None = 20,
     draws: int = 4,
     seed: Seed = 0,

@@ -80,7 +80,7 @@ class Procedure:
     latents: str = "rediffuse"
     anchor: float = 0.5
     draws: int = 2
-    sampler: str = "moment-learned"
+    sampler: str = "moment-damped"
     sampler_steps: int | None = 50
     calibration: str = "gaussian"
     optimiser: str = "fresh"

@@ -19,6 +19,7 @@ SAMPLERS: dict[str, PosteriorSampler] = {
     "moment": MomentSampler(),
     "moment-diagonal": MomentSampler(iterations=0),
     "moment-learned": MomentSampler(iterations=0, residual=True),
+    "moment-damped": MomentSampler(iterations=0, residual=True, damped=True),
 }
 
 

@@ -147,7 +147,7 @@ def noise_level_panels(profile: Profile) -> list[Panel]:
             problem,
             data,
             noise_std,
-            profile.seeds,
+            profile.seeds if problem in MAIN_PROBLEMS else (0,),
         )
         for problem, levels in NOISE_LEVELS.items()
         for data in ("perfect", "imperfect")
@@ -157,12 +157,13 @@ def noise_level_panels(profile: Profile) -> list[Panel]:
 
 def real_slot_panels(profile: Profile) -> list[Panel]:
     """The bidding priors, learned on simulated slots, on real ones."""
+    del profile
     return [
         race_panel(
             "bidding",
             data,
             noise_std,
-            profile.seeds,
+            (0,),
             tasks="real",
             title=f"real slots\n{data} data, σ̂ = {noise_std:g}",
         )
