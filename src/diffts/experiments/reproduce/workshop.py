@@ -321,6 +321,7 @@ class _Field:
         self.problem, self.profile, self.store = problem, profile, store
         self._known: dict[str, ImperfectSets] = {}
         self._races: dict[str, Race] = {}
+        self._mixtures: dict[tuple[str, int], GaussianMixture] = {}
 
     @cached_property
     def sets(self) -> TaskSets:
@@ -356,6 +357,8 @@ class _Field:
 
     def mixture(self, data: str, components: int) -> GaussianMixture:
         """The mixture fitted to the same data; kept, since it can take minutes."""
+        if (data, components) in self._mixtures:
+            return self._mixtures[data, components]
 
         def fit() -> tuple[Arrays, dict[str, Any]]:
             fitted = self.race(data).mixture(components)
@@ -367,7 +370,9 @@ class _Field:
             }, {}
 
         arrays, _ = self._kept(f"{data}-mixture{components}", fit)
-        return GaussianMixture(arrays["weights"], arrays["means"], arrays["covariances"])
+        mixture = GaussianMixture(arrays["weights"], arrays["means"], arrays["covariances"])
+        self._mixtures[data, components] = mixture
+        return mixture
 
     def _kept(
         self, name: str, fit: Callable[[], tuple[Arrays, dict[str, Any]]]
