@@ -145,6 +145,14 @@ def test_gaps_are_taken_seed_by_seed_with_the_same_rewards(store):
     np.testing.assert_allclose(told["stderr_of_that"], np.sqrt(2 / 2 + 2 / 2))
 
 
+def test_a_panel_is_shown_with_the_seeds_that_all_of_its_lines_have():
+    panel = regret.race_panel("maze", "perfect", 0.1, (0, 1, 2))
+    everywhere = regret.finished(panel, lambda run: run.seed != 1)
+    assert [[run.seed for run in line.runs] for line in everywhere.lines] == [[0, 2]] * 6
+    assert regret.finished(panel, lambda run: run.policy != "ucb1") is None
+    assert regret.finished(panel, lambda _: True) == panel
+
+
 def test_a_summary_ranks_those_who_race_and_leaves_references_out(store):
     lines = (
         regret.Line("diffts", (diffts("maze", "imperfect", 0.1),)),

@@ -133,6 +133,24 @@ def test_the_cheap_moment_sampler_over_counts_correlated_observations():
     assert error(MomentSampler(iterations=4)) < 0.05 < error(MomentSampler(iterations=0))
 
 
+@pytest.mark.parametrize("rank", [1, 3])
+def test_damping_holds_the_chain_where_many_arms_say_the_same(rank):
+    rng = np.random.default_rng(0)
+    loadings = rng.standard_normal((100, rank)) / np.sqrt(rank)
+    covariance = loadings @ loadings.T + 0.01 * np.eye(100)
+    prior = DiffusionPrior.gaussian(np.zeros(100), covariance)
+    task = rng.multivariate_normal(np.zeros(100), covariance)
+    seen = np.where(np.arange(100) < 50, task + 0.3 * rng.standard_normal(100), np.nan)
+    exact = Gaussian(np.zeros(100), covariance).posterior(Evidence(seen, 0.3))
+
+    def error(sampler):
+        draws = prior.posterior_sample(Evidence(seen, 0.3), n=1000, steps=10, sampler=sampler)
+        return np.sqrt(np.mean(((draws.mean(0) - exact.mean) / exact.std) ** 2))
+
+    assert error("moment-damped") < 0.1 + 1 / np.sqrt(1000)
+    assert error("moment-learned") > 10
+
+
 # --- what every sampler must do ------------------------------------------------------------
 
 

@@ -52,7 +52,7 @@ def _tasks(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
         file = folder / f"tasks-{problem}.png"
         if problem == "maze":
             mazes = {name: pictures.maze_images(edges) for name, edges in panels.items()}
-            draw_images(mazes, file, IMAGE_SIDE, IMAGE_SIDE, title=title)
+            draw_images(mazes, file, IMAGE_SIDE, IMAGE_SIDE, columns=4, title=title)
         else:
             draw_tasks(panels, file, order=pictures.task_order(problem), title=title)
     write_rows(folder / "tasks.csv", pictures.task_rows(shop, shown))
@@ -121,9 +121,8 @@ def _images(name: str) -> Callable[[Workshop, Path, Sequence[str]], str]:
             for kind in ("generated", "reconstructed"):
                 if f"{model}-{kind}" in arrays:
                     panels[f"{kind}, {title}"] = arrays[f"{model}-{kind}"]
-        draw_images(
-            panels, folder / f"{file}.png", note["height"], note["width"], title=note["source"]
-        )
+        title = images.TITLES.get(note["source"], note["source"])
+        draw_images(panels, folder / f"{file}.png", note["height"], note["width"], title=title)
         rows = [
             {"source": note["source"], "images": which, "score": score, "value": round(value, 5)}
             for which, scores in note["scores"].items()
@@ -257,12 +256,8 @@ def reproduce(
 def _write_regrets(
     shop: Workshop, folder: Path, name: str, experiment: Experiment, wanted: list[Panel]
 ) -> str:
-    """Rows, summary and picture of an experiment about regret: of the plots that are finished."""
-    panels = [
-        panel
-        for panel in wanted
-        if all(shop.is_played(run) for line in panel.lines for run in line.runs)
-    ]
+    """Rows, summary and picture of an experiment about regret: of what is finished of it."""
+    panels = [got for panel in wanted if (got := regret.finished(panel, shop.is_played))]
     if not panels:
         return "nothing of it was played"
     write_rows(folder / f"{name}.csv", regret.rows(shop.store, panels))
@@ -270,6 +265,7 @@ def _write_regrets(
     parts = [key for run in runs for key in times_of(run)]
     made: dict[str, Any] = provenance(shop.store, name, shop.profile, parts)
     made["plots"] = f"{len(panels)} of {len(wanted)}"
+    made["complete"] = panels == wanted
     write_summary(folder / f"{name}.json", made | regret.summarise(shop.store, panels))
     grid = []
     for panel in panels:
@@ -281,7 +277,9 @@ def _write_regrets(
             )
         grid.append(GridPanel(panel.title, curves))
     draw_regret_grid(_in_rows(panels, grid, experiment.columns), folder / f"{name}.png")
-    return _share(len(panels), len(wanted), "plots")
+    outcome = _share(len(panels), len(wanted), "plots")
+    fewer = sum(panel not in wanted for panel in panels)
+    return f"{outcome}; {fewer} without all seeds yet" if fewer else outcome
 
 
 def _in_rows(

@@ -54,7 +54,9 @@ def judge_claims(folder: Path) -> list[Verdict]:
             verdicts.append(Verdict(claim.says, f"not run: {', '.join(missing)}", None))
             continue
         whole = all(
-            len(_entries(summaries[name])) >= FULL.get(name, 0) for name in claim.experiments
+            len(_entries(summaries[name])) >= FULL.get(name, 0)
+            and summaries[name].get("complete", True)
+            for name in claim.experiments
         )
         measured, agrees = claim.judge(summaries)
         if whole:

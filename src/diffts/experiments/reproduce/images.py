@@ -34,10 +34,11 @@ from diffts.problems.images import Images, read_images, stand_in_digits
 SHOWN = 40
 #: λ of each data set, and whether a last repeat with λ = 1 makes a third model.
 SETS = {"mnist": (0.2, True), "fashion_mnist": (0.1, False)}
+TITLES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
 MODELS = {
     "clean": "trained on clean images",
     "corrupted": "trained on corrupted images",
-    "corrupted-more": "the same, one more repeat at λ = 1",
+    "corrupted-more": "one more repeat, at λ=1",
 }
 
 

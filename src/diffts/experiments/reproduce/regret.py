@@ -238,6 +238,18 @@ noisy_incomplete_panels = _ablation(
 )
 
 
+def finished(panel: Panel, is_played: Callable[[Run], bool]) -> Panel | None:
+    """A panel with the seeds that all of its lines have been played with; None if there is none."""
+    seeds = set.intersection(
+        *({run.seed for run in line.runs if is_played(run)} for line in panel.lines)
+    )
+    lines = tuple(
+        dataclasses.replace(line, runs=tuple(run for run in line.runs if run.seed in seeds))
+        for line in panel.lines
+    )
+    return dataclasses.replace(panel, lines=lines) if seeds else None
+
+
 # --- tables --------------------------------------------------------------------------------------
 
 
@@ -299,6 +311,7 @@ def _summary_of(store: Store, panel: Panel) -> dict[str, Any]:
         "problem": panel.problem,
         "rounds": int(curves[first].rounds[-1]),
         "tasks": curves[first].final.shape[1],
+        "seeds": len(curves[first].final),
         "best": ranking[0],
         "ranking": ranking,
         "lines": lines,
