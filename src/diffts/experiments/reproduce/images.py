@@ -139,6 +139,7 @@ def image_experiment(shop: Workshop, name: str) -> tuple[dict[str, Any], dict[st
         assert corruption is not None
         seen = corruption.observe(train, SEED + 1), corruption.observe(other, SEED + 2)
         models = _learn(shop, name, images, train, other, seen)
+        learned = time.perf_counter()
         arrays: Arrays = {
             "original": other[:SHOWN],
             "corrupted": np.where(seen[1].mask, seen[1].mean, np.nan)[:SHOWN],
@@ -163,7 +164,7 @@ def image_experiment(shop: Workshop, name: str) -> tuple[dict[str, Any], dict[st
             arrays[f"{model}-reconstructed"] = rebuilt[:SHOWN]
         shape = {"source": images.name, "height": images.height, "width": images.width}
         kept = {key: np.asarray(value, np.float16) for key, value in arrays.items()}
-        return kept, shape | {"scores": scores}
+        return kept, shape | {"scores": scores, "seconds": time.perf_counter() - learned}
 
     # Of today's recipe for 28 by 28 pixels: to draw finished results again needs no images.
     side = 8 if source_of(shop, name) == "stand-in digits" else 28

@@ -143,12 +143,15 @@ class Workshop:
     def cached(
         self, key: str, recipe: str, make: Callable[[], tuple[Arrays, dict[str, Any]]]
     ) -> tuple[Arrays, dict[str, Any]]:
-        """Arrays and note of a part, made if it is missing or of another recipe."""
+        """Arrays and note of a part, made if it is missing or of another recipe.
+
+        A note may tell its own ``seconds``, where parts that were made on the way tell theirs.
+        """
         if not self.store.has(key) or self._recipe_in(key) != recipe:
             self.report(key)
             started = time.perf_counter()
             arrays, note = make()
-            note |= {"seconds": time.perf_counter() - started, "recipe": recipe}
+            note = {"seconds": time.perf_counter() - started} | note | {"recipe": recipe}
             self.store.save(key, arrays, note)
         return self.store.load(key)
 
