@@ -16,7 +16,7 @@ from diffts.experiments.reproduce.claims import FULL
 from diffts.experiments.reproduce.profile import get_profile
 from diffts.experiments.reproduce.runs import Learned, Run, diffts
 from diffts.experiments.reproduce.store import Store
-from diffts.experiments.reproduce.workshop import Workshop
+from diffts.experiments.reproduce.workshop import Workshop, times_of
 from diffts.learning import PROCEDURES
 
 SMOKE = PROFILES["smoke"]
@@ -202,6 +202,10 @@ def test_claims_are_judged_by_what_was_measured(tmp_path):
     assert not par.agrees  # three standard errors worse
     (tmp_path / "main.json").write_text(json.dumps({"panels": panels[:2]}))
     assert judge_claims(tmp_path)[0] == (first.claim, "so far: first in 2 of 2", None)
+    # All plots, but not with all of their seeds.
+    (tmp_path / "main.json").write_text(json.dumps({"panels": panels, "complete": False}))
+    assert judge_claims(tmp_path)[0].measured.startswith("so far: first in 5 of 6")
+    assert judge_claims(tmp_path)[0].agrees is None
 
 
 def test_a_damaged_summary_or_marker_is_named(tmp_path):
@@ -390,7 +394,7 @@ def test_what_is_missing_alone_is_played(tmp_path, monkeypatch):
     assert store.has(second.key)
 
     # Another recipe, and both prior and run are made anew; the baselines' are not touched.
-    baseline = Run("popular-niche", "perfect", "ucb1", 0.1)
+    baseline = Run("popular-niche", "perfect", "gts-diag", 0.1)
     shop.play([baseline])
     monkeypatch.setattr(
         "diffts.experiments.reproduce.recipes._TINY",
@@ -401,5 +405,16 @@ def test_what_is_missing_alone_is_played(tmp_path, monkeypatch):
     shop.play([first])
     assert prior.stat().st_mtime_ns > written
     assert store.load(first.key)[1]["recipe"] != note["recipe"]
+    # Another seed has other rewards, and is another part.
+    repeated = dataclasses.replace(baseline, seed=1)
+    assert not shop.is_played(repeated)
+    shop.play([repeated])
+    regrets = [store.load(run.key)[0]["regret"] for run in (baseline, repeated)]
+    assert not np.array_equal(*regrets)
+    arrays, told = store.load(baseline.key)
+    store.save(repeated.key, arrays, told)  # as if it had been played with the first seed's rewards
+    assert not shop.is_played(repeated)
+    assert all(store.has(key) for run in (first, baseline) for key in times_of(run))
+
     monkeypatch.setattr("diffts.experiments.reproduce.recipes.FITS_VERSION", 99)
     assert not shop.is_played(baseline)

@@ -147,8 +147,8 @@ def test_damping_holds_the_chain_where_many_arms_say_the_same(rank):
         draws = prior.posterior_sample(Evidence(seen, 0.3), n=1000, steps=10, sampler=sampler)
         return np.sqrt(np.mean(((draws.mean(0) - exact.mean) / exact.std) ** 2))
 
-    assert error("moment-damped") < 0.1 + 1 / np.sqrt(1000)
-    assert error("moment-learned") > 10
+    assert error("moment-damped") < 0.1
+    assert min(error("moment-learned"), error("moment-diagonal")) > 10
 
 
 # --- what every sampler must do ------------------------------------------------------------

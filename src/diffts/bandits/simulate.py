@@ -123,7 +123,6 @@ def simulate_side_by_side(
     horizon: int,
     actions: Actions | None = None,
     record_every: int | None = None,
-    seed: Seed = 0,
     seeds: Sequence[Seed] | None = None,
     on_block: Callable[[int, int], None] | None = None,
 ) -> list[Simulation]:
@@ -131,14 +130,14 @@ def simulate_side_by_side(
 
     The policies differ in their numbers alone: weights, assumed noise, calibrated errors. A GPU
     takes little longer for twelve of them than for one. Arguments as in :func:`simulate`, which
-    gives the same results one by one; ``seeds`` has one for each policy, where they are not to
-    meet the same rewards. ``seconds`` is an equal share of the time of all.
+    gives the same results one by one; ``seeds`` has one for each policy (by default 0 for all, so
+    that all meet the same rewards). ``seconds`` is an equal share of the time of all.
     """
     if not policies:
         raise InvalidInputError("policies: none given")
     if any(layout(policy) != layout(policies[0]) for policy in policies):
         raise InvalidInputError("policies: not of one kind; simulate them one by one")
-    seeds = [seed] * len(policies) if seeds is None else seeds
+    seeds = [0] * len(policies) if seeds is None else seeds
     if len(seeds) != len(policies):
         raise InvalidInputError(f"seeds: {len(seeds)} for {len(policies)} policies")
     return _simulate(policies, tasks, rewards, horizon, actions, record_every, seeds, on_block)

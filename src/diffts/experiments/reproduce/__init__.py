@@ -15,7 +15,7 @@ from diffts.experiments.reproduce.regret import Panel
 from diffts.experiments.reproduce.runs import Learned
 from diffts.experiments.reproduce.store import Store
 from diffts.experiments.reproduce.tables import provenance, write_rows, write_summary
-from diffts.experiments.reproduce.workshop import Report, Workshop, times_of
+from diffts.experiments.reproduce.workshop import Report, Workshop, times_of, times_of_prior
 from diffts.figures.bars import draw_bars
 from diffts.figures.images import draw_images
 from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
@@ -92,7 +92,8 @@ def _calibration(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
         folder / "calibration.png",
         label="relative error of τ from imperfect data",
     )
-    parts = [Learned(row["problem"], "imperfect", row["learner"]).time_key for row in rows]
+    priors = [Learned(row["problem"], "imperfect", row["learner"]) for row in rows]
+    parts = [key for prior in priors for key in times_of_prior(prior)]
     made = provenance(shop.store, "calibration", shop.profile, parts)
     write_summary(folder / "calibration.json", made | {"relative error of τ": rows})
     return _share(len(known), len(regret.TITLES), "problems")
@@ -204,7 +205,7 @@ def reproduce(
         report: called with a line for each piece of work, the parts done and their number.
 
     Returns:
-        For each experiment 'done', or why it was left out.
+        For each experiment 'done', how much of it is, or why it was left out.
     """
     sizes = get_profile(profile)
     for name in names:
@@ -277,9 +278,9 @@ def _write_regrets(
             )
         grid.append(GridPanel(panel.title, curves))
     draw_regret_grid(_in_rows(panels, grid, experiment.columns), folder / f"{name}.png")
-    outcome = _share(len(panels), len(wanted), "plots")
-    fewer = sum(panel not in wanted for panel in panels)
-    return f"{outcome}; {fewer} without all seeds yet" if fewer else outcome
+    if fewer := sum(panel not in wanted for panel in panels):
+        return f"{len(panels)} of {len(wanted)} plots, {fewer} without all seeds yet"
+    return _share(len(panels), len(wanted), "plots")
 
 
 def _in_rows(

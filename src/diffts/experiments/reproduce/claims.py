@@ -87,7 +87,7 @@ def _best_other(panel: dict[str, Any]) -> str:
 
 
 def _lead(panel: dict[str, Any], other: str) -> str:
-    """DiffTS beside another line, with the standard error of the gap, task by task."""
+    """DiffTS beside another line, with the standard error of the gap, by task and by seed."""
     line = panel["lines"][other]
     error = line["stderr_of_that"]
     return (

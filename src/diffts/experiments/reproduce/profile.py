@@ -19,7 +19,8 @@ class Profile:
         sizes: training, calibration and test tasks; None for each problem's own.
         horizons: rounds of each problem.
         records: rounds at which regret is recorded, about.
-        seeds: training seeds of the main results; other results take the first of them.
+        seeds: of training and rewards, in the races of the three main problems; the first of them
+            everywhere else.
         length: factor of all training steps.
         chain: steps of DiffTS's chain; None for all 100.
         tiny: whether networks are tiny, too.

@@ -27,7 +27,7 @@ MIXTURES = ("gmmts-10", "gmmts-25")
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One curve of a panel: a label and its runs, several where training was repeated.
+    """One curve of a panel: a label and its runs, several where the race was repeated.
 
     Attributes:
         label: as in the legend; a policy's name, or what is varied.

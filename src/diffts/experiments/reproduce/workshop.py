@@ -45,7 +45,7 @@ from diffts.learning import (
 from diffts.problems import Bidding, ImperfectSets, Problem, TaskSets, corrupt, get_problem
 from diffts.stacking import layout
 
-SEED = 0  # of tasks, corruption and rewards; training has seeds of its own
+SEED = 0  # of tasks and corruption; a run's own seed is added for its rewards
 MIN_PRICES = 50  # real ad slots with fewer prices are left out
 
 #: Told a line about the work, the parts that are finished and how many there are.
@@ -208,17 +208,18 @@ class Workshop:
         recipe = recipe_for(field.problem, self.profile)
         names = sorted({f"{one.data} ({one.learner})" for one in wanted})
         self.report(f"{problem}: learning from {', '.join(names)}; {len(wanted)} side by side")
-        started = time.perf_counter()
+        lessons = [
+            Lesson(
+                *field.known(one.data),
+                procedure_for(field.problem, one.learner, self.profile),
+                one.seed,
+                field.factors(one.data) if one.learner == "ours" else None,
+            )
+            for one in wanted
+        ]
+        started = time.perf_counter()  # the factor Gaussians keep their own time
         priors = learn_priors_imperfect(
-            [
-                Lesson(
-                    *field.known(one.data),
-                    procedure_for(field.problem, one.learner, self.profile),
-                    one.seed,
-                    field.factors(one.data) if one.learner == "ours" else None,
-                )
-                for one in wanted
-            ],
+            lessons,
             on_progress=lambda now: self.report(
                 f"{problem}: {now.phase} {now.done}/{now.steps}, held-out CRPS {now.score:.4g}"
             ),
@@ -306,15 +307,20 @@ def fit_time_key(problem: str, name: str) -> str:
 
 def times_of(run: Run) -> list[str]:
     """Where the store has how long a run took, and the learning or the fit that it rests on."""
-    keys = [run.key]
     if run.learned is not None:
-        keys.append(run.learned.time_key)
-        if run.learner == "ours" and run.data != "perfect":
-            keys.append(fit_time_key(run.problem, f"{run.data}-factors"))
-    elif run.policy.startswith("gmmts-"):
+        return [run.key, *times_of_prior(run.learned)]
+    if run.policy.startswith("gmmts-"):
         components = run.policy.removeprefix("gmmts-")
-        keys.append(fit_time_key(run.problem, f"{run.data}-mixture{components}"))
-    return keys
+        return [run.key, fit_time_key(run.problem, f"{run.data}-mixture{components}")]
+    return [run.key]
+
+
+def times_of_prior(learned: Learned) -> list[str]:
+    """The same of a prior: its training, and the factor Gaussian that ours starts from."""
+    if learned.learner == "ours" and learned.data != "perfect":
+        factors = fit_time_key(learned.problem, f"{learned.data}-factors")
+        return [learned.time_key, factors]
+    return [learned.time_key]
 
 
 class _Field:
