@@ -378,6 +378,30 @@ def test_everything_tiny_and_nothing_twice(tmp_path, monkeypatch):
     assert images[1:] == ("only of stand-in digits", None)
 
 
+def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
+    shop = Workshop(SMOKE, Store(tmp_path / "parts", SMOKE.as_json()), None, lambda *_: None)
+    panel = regret.variance_panels(SMOKE)[0]
+    for run in (run for line in panel.lines for run in line.runs):
+        arrays = {
+            "rounds": np.array([10]),
+            "regret": np.ones((1, 3)),
+            "simple_regret": np.ones((1, 3)),
+        }
+        shop.store.save(run.key, arrays, {"recipe": shop.digest(run.learned), "seconds": 1.0})
+
+    def refuse(*_, **__):
+        raise AssertionError
+
+    for name in ("learn_priors", "learn_priors_imperfect", "simulate_side_by_side"):
+        monkeypatch.setattr(f"diffts.experiments.reproduce.workshop.{name}", refuse)
+    outcome = reproduce((), "smoke", tmp_path, finished_only=True)
+    assert outcome["variance"] == "1 of 4 plots"
+    with pytest.raises(InvalidInputError, match="--problem: has no meaning"):
+        reproduce((), "smoke", tmp_path, problems=["maze"], finished_only=True)
+    nothing = {outcome[name] for name in ("main", "tasks", "calibration", "groups", "mnist")}
+    assert nothing == {"nothing of it is finished"}
+
+
 def test_what_is_missing_alone_is_played(tmp_path, monkeypatch):
     """A prior and a run that are there are used as they are."""
     store = Store(tmp_path / "parts", SMOKE.as_json())

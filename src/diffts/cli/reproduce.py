@@ -32,6 +32,9 @@ def reproduce(
         list[str] | None,
         typer.Option(help="Only this problem, to divide the work; repeatable."),
     ] = None,
+    finished: Annotated[
+        bool, typer.Option("--finished", help="Run nothing: write again what is finished.")
+    ] = False,
     names_only: Annotated[bool, typer.Option("--list", help="Name the experiments.")] = False,
 ) -> None:
     """Regenerate the paper's experiments: rows (CSV), a summary (JSON) and a picture of each.
@@ -61,7 +64,10 @@ def reproduce(
                     f"{elapsed:6.0f} s  {done}/{total}  {line}", highlight=False, soft_wrap=True
                 )
 
-        outcome = run(names or (), profile, folder, data_dir, problem or (), report)
+        outcome = run(
+            *(names or (), profile, folder, data_dir, problem or (), report),
+            finished_only=finished,
+        )
     table = Table("experiment", "outcome")
     for name, result in outcome.items():
         table.add_row(name, result)

@@ -22,6 +22,8 @@ from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
 from diffts.figures.tasks import draw_tasks
 from diffts.problems.maze import IMAGE_SIDE
 
+NOTHING = "nothing of it is finished"
+
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
@@ -34,6 +36,8 @@ class Experiment:
         write: how such another experiment works and writes its files, for some problems; returns
             'done', or how much of it is.
         is_possible: whether it can be had; by default it can.
+        is_finished: whether it is in the store, where it is one part; one of several parts writes
+            those that are.
     """
 
     about: str
@@ -41,11 +45,14 @@ class Experiment:
     columns: int | None = 4
     write: Callable[[Workshop, Path, Sequence[str]], str] | None = None
     is_possible: Callable[[Workshop], bool] = lambda _: True
+    is_finished: Callable[[Workshop], bool] = lambda _: True
 
 
 def _tasks(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
     """Task vectors, one picture for each problem; those of other problems if they are there."""
     shown = [p for p in regret.TITLES if p in problems or shop.store.has(f"{p}/task-vectors")]
+    if not shown:
+        return NOTHING
     for problem in shown:
         title = regret.TITLES[problem]
         panels, _ = pictures.task_panels(shop, problem)
@@ -81,6 +88,8 @@ def _groups(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
 
 def _calibration(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
     known = [p for p in regret.TITLES if p in problems or shop.store.has(f"{p}/calibration-ours")]
+    if not known:
+        return NOTHING
     rows = pictures.calibration_rows(shop, known)
     write_rows(folder / "calibration.csv", rows)
     draw_bars(
@@ -167,17 +176,23 @@ EXPERIMENTS: dict[str, Experiment] = {
     "calibration": Experiment(
         "errors calibrated from imperfect data beside those from exact data", write=_calibration
     ),
-    "groups": Experiment("20 Groups: completions of half-hidden tasks", write=_groups),
+    "groups": Experiment(
+        "20 Groups: completions of half-hidden tasks",
+        write=_groups,
+        is_finished=lambda shop: shop.store.has("groups/completions"),
+    ),
     "tasks": Experiment("task vectors and draws of every problem", write=_tasks),
     "mnist": Experiment(
         "images of digits from corrupted ones (needs --data-dir)",
         write=_images("mnist"),
         is_possible=lambda shop: images.is_possible(shop, "mnist"),
+        is_finished=lambda shop: images.is_finished(shop, "mnist"),
     ),
     "fashion-mnist": Experiment(
         "images of clothes from corrupted ones (needs --data-dir)",
         write=_images("fashion_mnist"),
         is_possible=lambda shop: images.is_possible(shop, "fashion_mnist"),
+        is_finished=lambda shop: images.is_finished(shop, "fashion_mnist"),
     ),
     "claims": Experiment(
         "what the paper says, beside what the summaries in the folder say", write=_claims
@@ -192,6 +207,8 @@ def reproduce(
     data_dir: Path | None = None,
     problems: Sequence[str] = (),
     report: Report = lambda *_: None,
+    *,
+    finished_only: bool = False,
 ) -> dict[str, str]:
     """Run experiments and write their rows, summaries and pictures.
 
@@ -203,6 +220,7 @@ def reproduce(
         problems: only learn and play for these problems, to divide the work; what others have
             finished before is written all the same.
         report: called with a line for each piece of work, the parts done and their number.
+        finished_only: learn and play nothing; write again what is finished.
 
     Returns:
         For each experiment 'done', how much of it is, or why it was left out.
@@ -216,7 +234,9 @@ def reproduce(
             raise InvalidInputError(
                 f"--problem: unknown {problem!r}; choose from {', '.join(regret.TITLES)}"
             )
-    problems = list(problems) or list(regret.TITLES)
+    if finished_only and problems:
+        raise InvalidInputError("--problem: has no meaning with --finished, which runs nothing")
+    problems = [] if finished_only else list(problems) or list(regret.TITLES)
     if data_dir is not None and not data_dir.is_dir():
         raise InvalidInputError(f"--data-dir: no folder {data_dir}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -229,6 +249,8 @@ def reproduce(
     for name, experiment in chosen.items():
         if not experiment.is_possible(shop):
             outcome[name] = "left out: its data are not in the data folder"
+        elif finished_only and not experiment.is_finished(shop):
+            outcome[name] = NOTHING
         elif experiment.panels is not None:
             panels[name] = experiment.panels(sizes)
     # All runs of all experiments at once: many share runs, and more go side by side.
@@ -260,7 +282,7 @@ def _write_regrets(
     """Rows, summary and picture of an experiment about regret: of what is finished of it."""
     panels = [got for panel in wanted if (got := regret.finished(panel, shop.is_played))]
     if not panels:
-        return "nothing of it was played"
+        return NOTHING
     write_rows(folder / f"{name}.csv", regret.rows(shop.store, panels))
     runs = [run for panel in panels for line in panel.lines for run in line.runs]
     parts = [key for run in runs for key in times_of(run)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -156,7 +157,9 @@ def _beside(
         line = panel["lines"][label]
         texts.append(f"{panel['title']}: {a:.1f} against {b:.1f}")
         ratios.append(a / b)
-        gaps.append(line["above_first_line"] / line["stderr_of_that"])
+        gap, error = line["above_first_line"], line["stderr_of_that"]
+        # Equal lines have no error, and no gap.
+        gaps.append(gap / error if error else math.copysign(math.inf, gap) if gap else 0.0)
     return "; ".join(texts), ratios, gaps
 
 

@@ -78,7 +78,12 @@ def _from_corrupted(name: str) -> tuple[str, ...]:
 
 def is_possible(shop: Workshop, name: str) -> bool:
     """Whether there are images, or results of them."""
-    return source_of(shop, name) is not None or shop.store.has(key_of(shop, name))
+    return source_of(shop, name) is not None or is_finished(shop, name)
+
+
+def is_finished(shop: Workshop, name: str) -> bool:
+    """Whether there are results."""
+    return shop.store.has(key_of(shop, name))
 
 
 def _images(shop: Workshop, name: str) -> Images:
