@@ -389,6 +389,9 @@ def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
         }
         shop.store.save(run.key, arrays, {"recipe": shop.digest(run.learned), "seconds": 1.0})
 
+    for key in ("maze/task-vectors", "maze/calibration-ours", "images/mnist-stand-in"):
+        shop.store.save(key, {}, {"recipe": "another than today's"})
+
     def refuse(*_, **__):
         raise AssertionError
 

@@ -64,9 +64,9 @@ def reproduce(
                     f"{elapsed:6.0f} s  {done}/{total}  {line}", highlight=False, soft_wrap=True
                 )
 
+        problems = problem or ()
         outcome = run(
-            *(names or (), profile, folder, data_dir, problem or (), report),
-            finished_only=finished,
+            names or (), profile, folder, data_dir, problems, report, finished_only=finished
         )
     table = Table("experiment", "outcome")
     for name, result in outcome.items():

@@ -72,14 +72,17 @@ def draw_regret_grid(
         axis.set_ylim(0, top if leaving else None)
         if leaving:
             ends = "\n".join(f"↑ {label_of(c.label)} {c.mean[-1]:.0f}" for c in leaving)
+            # The leaving curves may run below it.
             white = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
             axis.text(
-                *(0.98, 0.97, ends),
+                0.98,
+                0.97,
+                ends,
                 transform=axis.transAxes,
                 ha="right",
                 va="top",
                 fontsize=6,
-                bbox=white,  # the leaving curves may run below it
+                bbox=white,
             )
         axis.set_title(panel.title, fontsize=8)
         axis.tick_params(labelsize=7)

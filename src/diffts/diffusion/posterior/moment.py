@@ -44,8 +44,8 @@ class MomentSampler(PosteriorSampler):
 
     ``damped=True`` ('moment-damped', with the residual) shortens the diagonal answer ``z`` where
     it over-counts: ``αz`` with the ``α <= 1`` that is best along ``z``, for one more product. Where
-    many observed arms say the same thing, chains diverge without it: short ones even of an exact
-    denoiser, longer ones of a learned denoiser that has never seen latents so far out.
+    many observed arms say the same thing, chains can diverge without it, short ones even of an
+    exact denoiser.
     """
 
     iterations: int = eqx.field(static=True, default=4)

@@ -50,7 +50,7 @@ class Experiment:
 
 def _tasks(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
     """Task vectors, one picture for each problem; those of other problems if they are there."""
-    shown = [p for p in regret.TITLES if p in problems or shop.store.has(f"{p}/task-vectors")]
+    shown = [p for p in regret.TITLES if p in problems or pictures.has_task_panels(shop, p)]
     if not shown:
         return NOTHING
     for problem in shown:
@@ -87,7 +87,7 @@ def _groups(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
 
 
 def _calibration(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
-    known = [p for p in regret.TITLES if p in problems or shop.store.has(f"{p}/calibration-ours")]
+    known = [p for p in regret.TITLES if p in problems or pictures.has_calibration_rows(shop, p)]
     if not known:
         return NOTHING
     rows = pictures.calibration_rows(shop, known)
@@ -179,7 +179,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "groups": Experiment(
         "20 Groups: completions of half-hidden tasks",
         write=_groups,
-        is_finished=lambda shop: shop.store.has("groups/completions"),
+        is_finished=pictures.has_groups,
     ),
     "tasks": Experiment("task vectors and draws of every problem", write=_tasks),
     "mnist": Experiment(

@@ -82,8 +82,15 @@ def is_possible(shop: Workshop, name: str) -> bool:
 
 
 def is_finished(shop: Workshop, name: str) -> bool:
-    """Whether there are results."""
-    return shop.store.has(key_of(shop, name))
+    """Whether there are results, of today's recipe."""
+    return shop.has(key_of(shop, name), _recipe_of(shop, name))
+
+
+def _recipe_of(shop: Workshop, name: str) -> str:
+    """For 28 by 28 pixels, whatever the images are: to draw results again needs no images."""
+    side = 8 if source_of(shop, name) == "stand-in digits" else 28
+    how = [network_for(side, side, shop.profile), _training(shop.profile)]
+    return digest([*how, procedure_for(name, shop.profile), shop.profile.images])
 
 
 def _images(shop: Workshop, name: str) -> Images:
@@ -171,11 +178,7 @@ def image_experiment(shop: Workshop, name: str) -> tuple[dict[str, Any], dict[st
         kept = {key: np.asarray(value, np.float16) for key, value in arrays.items()}
         return kept, shape | {"scores": scores, "seconds": time.perf_counter() - learned}
 
-    # Of today's recipe for 28 by 28 pixels: to draw finished results again needs no images.
-    side = 8 if source_of(shop, name) == "stand-in digits" else 28
-    how = [network_for(side, side, shop.profile), _training(shop.profile)]
-    recipe = digest([*how, procedure_for(name, shop.profile), shop.profile.images])
-    return shop.cached(key_of(shop, name), recipe, make)
+    return shop.cached(key_of(shop, name), _recipe_of(shop, name), make)
 
 
 def _quality(train: NDArray[Any], images: NDArray[Any]) -> dict[str, float]:
@@ -246,11 +249,8 @@ def _kept(
     """Models from the store, learned if they are missing: a killed run keeps them."""
     store, time_key = shop.store, _time_key(key, models)
     places = {model: f"images/priors/{key.removeprefix('images/')}-{model}" for model in models}
-    if not (
-        store.has(time_key)
-        and store.load(time_key)[1].get("recipe") == recipe
-        and all(store.has_prior(place) for place in places.values())
-    ):
+    are_there = all(store.has_prior(place) for place in places.values())
+    if not (are_there and shop.has(time_key, recipe)):
         shop.report(f"{key}: learning {', '.join(models)}")
         started = time.perf_counter()
         for place, prior in zip(places.values(), learn(), strict=True):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffts.diffusion.prior import DiffusionPrior
+from diffts.experiments.reproduce.regret import ABLATION_PROBLEMS
 from diffts.experiments.reproduce.runs import Learned
 from diffts.experiments.reproduce.store import Arrays
 from diffts.experiments.reproduce.workshop import SEED, Workshop
@@ -52,10 +53,19 @@ def task_panels(shop: Workshop, problem: str) -> tuple[dict[str, Any], dict[str,
         )
         return {f"panel{i}": np.asarray(p, np.float32) for i, p in enumerate(panels)}, {}
 
-    used = [Learned(problem, data) for data in ("perfect", "imperfect")]
-    recipe = "-".join(shop.digest(learned) for learned in used)
-    arrays, note = shop.cached(f"{problem}/task-vectors", recipe, make)
+    arrays, note = shop.cached(*_task_part(shop, problem), make)
     return {name: arrays[f"panel{i}"] for i, name in enumerate(names)}, note
+
+
+def has_task_panels(shop: Workshop, problem: str) -> bool:
+    """Whether they are in the store, of today's recipe."""
+    return shop.has(*_task_part(shop, problem))
+
+
+def _task_part(shop: Workshop, problem: str) -> tuple[str, str]:
+    """Where they are in the store, and their recipe."""
+    used = [Learned(problem, data) for data in ("perfect", "imperfect")]
+    return f"{problem}/task-vectors", "-".join(shop.digest(learned) for learned in used)
 
 
 def task_order(problem: str) -> Any:
@@ -89,6 +99,14 @@ def task_rows(shop: Workshop, problems: Sequence[str]) -> list[dict[str, Any]]:
 
 
 # --- 20 Groups -----------------------------------------------------------------------------------
+
+
+_GROUPS_PART = ("groups/completions", "the paper's")
+
+
+def has_groups(shop: Workshop) -> bool:
+    """Whether they are in the store."""
+    return shop.has(*_GROUPS_PART)
 
 
 def groups(shop: Workshop) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -140,7 +158,7 @@ def groups(shop: Workshop) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays = {f"panel{i}": np.asarray(p[:SHOWN], np.float32) for i, p in enumerate(panels)}
         return arrays, {"scores": scores}
 
-    arrays, note = shop.cached("groups/completions", "the paper's", make)
+    arrays, note = shop.cached(*_GROUPS_PART, make)
     return {name: arrays[f"panel{i}"] for i, name in enumerate(names)}, note
 
 
@@ -149,17 +167,31 @@ def groups(shop: Workshop) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def calibration_rows(shop: Workshop, problems: Sequence[str]) -> list[dict[str, Any]]:
     """How far τ from imperfect data is from τ of the same denoiser from exact data."""
-    rows = []
-    for problem in problems:
-        learners = ["ours"]
-        if problem in ("popular-niche", "labeled-arms"):
-            learners += ["paper", "paper, λ = 0"]
-        for learner in learners:
-            learned = Learned(problem, "imperfect", learner)
-            key = f"{problem}/calibration-{learner.replace(', λ = ', '-')}"
-            make = partial(_tau, shop, learned)
-            rows.append(shop.cached(key, shop.digest(learned), make)[1])
+    rows = [
+        shop.cached(*_tau_part(shop, learned), partial(_tau, shop, learned))[1]
+        for problem in problems
+        for learned in _calibrated(problem)
+    ]
     return [{name: row[name] for name in _TAU_COLUMNS} for row in rows]
+
+
+def has_calibration_rows(shop: Workshop, problem: str) -> bool:
+    """Whether they are in the store, of today's recipe."""
+    return all(shop.has(*_tau_part(shop, learned)) for learned in _calibrated(problem))
+
+
+def _calibrated(problem: str) -> list[Learned]:
+    """The priors of a problem whose τ is looked at."""
+    learners = ["ours"]
+    if problem in ABLATION_PROBLEMS:
+        learners += ["paper", "paper, λ = 0"]
+    return [Learned(problem, "imperfect", learner) for learner in learners]
+
+
+def _tau_part(shop: Workshop, learned: Learned) -> tuple[str, str]:
+    """Where the errors of τ are in the store, and their recipe."""
+    name = learned.learner.replace(", λ = ", "-")
+    return f"{learned.problem}/calibration-{name}", shop.digest(learned)
 
 
 _TAU_COLUMNS = ("problem", "learner", "error", "error_first_ten")

@@ -148,7 +148,10 @@ def main_panels(profile: Profile) -> list[Panel]:
     """Three problems, perfect and imperfect data, at the paper's noise level."""
     return [
         race_panel(
-            *(problem, data, NOISE_LEVELS[problem][0], profile.seeds),
+            problem,
+            data,
+            NOISE_LEVELS[problem][0],
+            profile.seeds,
             mixtures=_imperfect_mixtures(problem, profile),
         )
         for data in ("perfect", "imperfect")

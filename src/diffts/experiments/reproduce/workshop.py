@@ -115,15 +115,12 @@ class Workshop:
 
     def is_played(self, run: Run) -> bool:
         """Whether a run is in the store, with a prior of today's recipe."""
-        return self.store.has(run.key) and self._recipe_in(run.key) == self._recipe_of(run)
+        return self.has(run.key, self._recipe_of(run))
 
     def is_learned(self, learned: Learned) -> bool:
         """Whether a prior is in the store, learned by today's recipe."""
-        return (
-            self.store.has_prior(learned.key)
-            and self.store.has(learned.time_key)
-            and self._recipe_in(learned.time_key) == self.digest(learned)
-        )
+        is_there = self.store.has_prior(learned.key)
+        return is_there and self.has(learned.time_key, self.digest(learned))
 
     def digest(self, learned: Learned) -> str:
         """Of the recipe by which a prior is learned."""
@@ -137,8 +134,9 @@ class Workshop:
             recipe = digest_of_baseline(run.policy, run.data, self.profile)
         return f"{recipe}-rewards{run.seed}" if run.seed else recipe
 
-    def _recipe_in(self, key: str) -> str | None:
-        return self.store.load(key)[1].get("recipe")
+    def has(self, key: str, recipe: str) -> bool:
+        """Whether a part is in the store, made by this recipe."""
+        return self.store.has(key) and self.store.load(key)[1].get("recipe") == recipe
 
     def cached(
         self, key: str, recipe: str, make: Callable[[], tuple[Arrays, dict[str, Any]]]
@@ -147,7 +145,7 @@ class Workshop:
 
         A note may tell its own ``seconds``, where parts that were made on the way tell theirs.
         """
-        if not self.store.has(key) or self._recipe_in(key) != recipe:
+        if not self.has(key, recipe):
             self.report(key)
             started = time.perf_counter()
             arrays, note = make()
@@ -371,12 +369,12 @@ class _Field:
 
         def fit() -> tuple[Arrays, dict[str, Any]]:
             fitted = self.race(data).mixture(components)
-            means, covariances = fitted.means, fitted.covariances
-            return {
+            arrays: Arrays = {
                 "weights": fitted.weights,
-                "means": means.astype(np.float32),
-                "covariances": covariances.astype(np.float32),
-            }, {}
+                "means": fitted.means.astype(np.float32),
+                "covariances": fitted.covariances.astype(np.float32),
+            }
+            return arrays, {}
 
         arrays, _ = self._kept(f"{data}-mixture{components}", fit)
         mixture = GaussianMixture(arrays["weights"], arrays["means"], arrays["covariances"])
@@ -392,8 +390,9 @@ class _Field:
             started = time.perf_counter()
             arrays, note = fit()
             note["seconds"] = time.perf_counter() - started
-            self.store.save(key, arrays, note)
+            # The time first: what is killed between the two is fitted and timed again.
             self.store.save(fit_time_key(self.problem.name, name), {}, note)
+            self.store.save(key, arrays, note)
         return self.store.load(key)
 
 
