@@ -10,7 +10,6 @@ import pytest
 from diffts import (
     PROCEDURES,
     ArtifactError,
-    DiffusionPrior,
     Evidence,
     Gaussian,
     InvalidInputError,
@@ -18,20 +17,14 @@ from diffts import (
     Schedule,
     TrainingConfig,
     build_denoiser,
-    calibrate_imperfect,
     choose_sure,
     learn_prior,
     learn_prior_imperfect,
 )
-from diffts.diffusion.exact import GaussianDenoiser, gaussian_tau
-from diffts.diffusion.posterior import PaperSampler
-from diffts.learning import latents as latents_module
 from diffts.learning.clean import Clean
 from diffts.learning.em import ImperfectLearning
-from diffts.learning.held_out import HeldOut, Score, hide, score
-from diffts.learning.latents import draw_latents, steps_to_keep
+from diffts.learning.held_out import Score
 from diffts.learning.losses import denoising_loss, imperfect_loss
-from diffts.learning.mixture_em import draw_posterior
 from diffts.learning.objectives import Imputed, Observations, Reconstructed
 from diffts.problems import Corruption, PopularNiche, corrupt
 from diffts.storage import named_arrays
@@ -164,152 +157,6 @@ def test_the_prior_approaches_a_known_gaussian_and_em_helps():
     # the covariance by 0.05 or so, a tenth of its norm.
     assert ours[0] < 0.15
     assert ours[1] < 0.15
-
-
-# --- calibration ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("anchor", [1.0, 0.5, 0.0])
-def test_imperfect_calibration_of_an_exact_denoiser_is_its_closed_form(anchor):
-    n, sigma = 6000, 0.4
-    prior = Gaussian(np.zeros(6), COVARIANCE)
-    denoiser = GaussianDenoiser(prior)
-    evidence = observed(gaussian_tasks(n) - MEAN, noise=sigma)
-    draws = draw_posterior(prior, evidence, 1, seed=4)
-    result = calibrate_imperfect(denoiser, evidence, draws, anchor=anchor)
-    expected = np.asarray(gaussian_tau(denoiser, Schedule.linear())) ** 2
-    # y - h has variance τ² + σ²; of n/2 tasks the mean square is off by √(2/(n/2)) of that.
-    count = n / 2 if anchor else n
-    spread = np.sqrt(2 / count) * (expected + (anchor > 0) * sigma**2)
-    gap = np.asarray(result.tau, np.float64) ** 2 - expected
-    assert np.abs(gap / spread).max() < 4.8  # 600 comparisons
-    assert len(result.seldom) == 0
-
-
-def test_arms_seen_too_seldom_are_named_and_get_the_others_error():
-    mask = np.ones((50, 6), bool)
-    mask[:, 2] = False
-    mask[5:, 4] = False
-    evidence = Evidence(gaussian_tasks(50) - MEAN, 0.1, mask)
-    denoiser = GaussianDenoiser(Gaussian(np.zeros(6), COVARIANCE))
-    result = calibrate_imperfect(denoiser, evidence, evidence.mean, anchor=0.0)
-    assert result.seldom.tolist() == [2, 4]
-    assert result.observations.tolist() == [50, 50, 0, 50, 5, 50]
-    rest = np.delete(np.asarray(result.tau), [2, 4], axis=1)
-    np.testing.assert_allclose(result.tau[:, 2] ** 2, (rest**2).mean(1), rtol=1e-3)
-
-
-def test_where_all_arms_are_rare_they_share_one_error():
-    evidence = observed(gaussian_tasks(8) - MEAN)
-    denoiser = GaussianDenoiser(Gaussian(np.zeros(6), COVARIANCE))
-    result = calibrate_imperfect(denoiser, evidence, np.zeros((8, 6)))
-    assert result.seldom.tolist() == list(range(6))
-    assert (np.asarray(result.tau).std(1) < 1e-6).all()
-
-
-def test_the_floor_holds():
-    """Observations noisier than they are said to be precise leave a negative variance."""
-    denoiser = GaussianDenoiser(Gaussian(np.zeros(6), COVARIANCE))
-    tasks = gaussian_tasks(40) - MEAN
-    evidence = Evidence(tasks, 3.0)
-    result = calibrate_imperfect(denoiser, evidence, tasks, floor=0.02)
-    assert float(result.tau.min()) == pytest.approx(0.02)
-
-
-def test_calibration_refuses_what_it_cannot_use():
-    denoiser = GaussianDenoiser(Gaussian(np.zeros(6), COVARIANCE))
-    with pytest.raises(InvalidInputError, match="draws"):
-        calibrate_imperfect(denoiser, observed(gaussian_tasks(20)), np.zeros((3, 6)))
-    with pytest.raises(InvalidInputError, match="no task has any observation"):
-        calibrate_imperfect(denoiser, Evidence.none(6, (20,)), np.zeros((20, 6)))
-
-
-# --- the held-out score --------------------------------------------------------------------
-
-
-def test_the_score_is_the_crps_of_the_draws():
-    prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
-    held_out = hide(observed(gaussian_tasks(40)), seed=0)
-    assert not (np.asarray(held_out.shown.mask) & held_out.hidden).any()
-    got = score(prior, held_out, draws=5, seed=3)
-
-    class Fixed:
-        schedule = prior.schedule
-
-        def posterior_sample(self, evidence, **settings):
-            self.draws = prior.posterior_sample(evidence, **settings)
-            return self.draws
-
-    fixed = Fixed()
-    again = score(fixed, held_out, draws=5, seed=3)
-    assert again == got
-    y = np.asarray(held_out.evidence.mean)[held_out.hidden]
-    exact = Evidence(held_out.evidence.mean, 0.0, held_out.evidence.mask)
-    noiseless = score(fixed, HeldOut(exact, held_out.hidden), draws=5, seed=3)
-    x = fixed.draws[:, held_out.hidden].astype(float)
-    pairs = [np.abs(x[i] - x[j]).mean() for i in range(5) for j in range(5) if i != j]
-    expected = np.abs(x - y).mean() - 0.5 * np.mean(pairs)
-    assert noiseless.crps == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_true_prior_has_the_best_score():
-    held_out = hide(observed(gaussian_tasks(600), noise=0.2), seed=0)
-    shrunk, wide, no_correlation = 0.5 * COVARIANCE, 2 * COVARIANCE, np.diag(np.diag(COVARIANCE))
-    scores = {
-        name: score(DiffusionPrior.gaussian(mean, c), held_out, sampler="moment", draws=16).crps
-        for name, mean, c in (("true", MEAN, COVARIANCE), ("shrunk", MEAN, shrunk),
-                              ("shifted", MEAN + 1, COVARIANCE), ("wide", MEAN, wide),
-                              ("diagonal", MEAN, no_correlation))
-    }  # fmt: skip
-    assert min(scores, key=scores.get) == "true"
-
-
-def test_too_little_to_hide_is_refused():
-    with pytest.raises(InvalidInputError, match="too few"):
-        hide(Evidence([[1.0, np.nan]], 0.1), share=1e-9)
-
-
-# --- latents of the paper's chains -----------------------------------------------------------
-
-
-def test_kept_latents_have_the_law_of_their_step():
-    """Without evidence the latents of N(0, I) tasks are N(0, I) at every step."""
-    prior = DiffusionPrior.gaussian(np.zeros(6), np.eye(6))
-    sampler = PaperSampler()
-    steps, latents = draw_latents(
-        sampler, sampler, jax.random.key(0), prior.denoiser, prior.schedule, prior.tau,
-        Evidence.none(6, (3000,)), kept=7,
-    )  # fmt: skip
-    assert steps.shape == (3000, 7)
-    assert latents.shape == (3000, 7, 6)
-    assert steps.min() == 1
-    assert steps.max() == 100
-    assert all(len(set(row)) == 7 for row in steps[:50])
-    n = latents[..., 0].size
-    assert np.abs(latents.mean((0, 1))).max() < 4.5 / np.sqrt(n)
-    assert np.abs(latents.std((0, 1)) - 1).max() < 0.01 + 4.5 / np.sqrt(2 * n)
-
-
-def test_kept_latents_do_not_depend_on_chunks(monkeypatch):
-    prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
-    evidence = observed(gaussian_tasks(9))
-
-    def latents():
-        return draw_latents(
-            PaperSampler(), PaperSampler("sampled"), jax.random.key(0), prior.denoiser,
-            prior.schedule, prior.tau, evidence, kept=3,
-        )  # fmt: skip
-
-    together = latents()
-    monkeypatch.setattr(latents_module, "CHUNK_ENTRIES", {"cpu": 12})
-    apart = latents()
-    np.testing.assert_array_equal(together[0], apart[0])
-    np.testing.assert_allclose(together[1], apart[1], atol=1e-5)
-
-
-def test_memory_does_not_grow_with_steps_times_tasks():
-    kept = steps_to_keep(59_000, 784, 100, 3000 * 128)
-    assert 4 * 59_000 * 784 * kept <= 2**30
 
 
 # --- the whole, and what can go wrong ----------------------------------------------------------

@@ -1,0 +1,53 @@
+"""Latents of the paper's posterior chains."""
+
+import jax
+import numpy as np
+
+from diffts import (
+    DiffusionPrior,
+    Evidence,
+)
+from diffts.diffusion.posterior import PaperSampler
+from diffts.learning import latents as latents_module
+from diffts.learning.latents import draw_latents, steps_to_keep
+from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
+
+
+def test_kept_latents_have_the_law_of_their_step():
+    """Without evidence the latents of N(0, I) tasks are N(0, I) at every step."""
+    prior = DiffusionPrior.gaussian(np.zeros(6), np.eye(6))
+    sampler = PaperSampler()
+    steps, latents = draw_latents(
+        sampler, sampler, jax.random.key(0), prior.denoiser, prior.schedule, prior.tau,
+        Evidence.none(6, (3000,)), kept=7,
+    )  # fmt: skip
+    assert steps.shape == (3000, 7)
+    assert latents.shape == (3000, 7, 6)
+    assert steps.min() == 1
+    assert steps.max() == 100
+    assert all(len(set(row)) == 7 for row in steps[:50])
+    n = latents[..., 0].size
+    assert np.abs(latents.mean((0, 1))).max() < 4.5 / np.sqrt(n)
+    assert np.abs(latents.std((0, 1)) - 1).max() < 0.01 + 4.5 / np.sqrt(2 * n)
+
+
+def test_kept_latents_do_not_depend_on_chunks(monkeypatch):
+    prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
+    evidence = observed(gaussian_tasks(9))
+
+    def latents():
+        return draw_latents(
+            PaperSampler(), PaperSampler("sampled"), jax.random.key(0), prior.denoiser,
+            prior.schedule, prior.tau, evidence, kept=3,
+        )  # fmt: skip
+
+    together = latents()
+    monkeypatch.setattr(latents_module, "CHUNK_ENTRIES", {"cpu": 12})
+    apart = latents()
+    np.testing.assert_array_equal(together[0], apart[0])
+    np.testing.assert_allclose(together[1], apart[1], atol=1e-5)
+
+
+def test_memory_does_not_grow_with_steps_times_tasks():
+    kept = steps_to_keep(59_000, 784, 100, 3000 * 128)
+    assert 4 * 59_000 * 784 * kept <= 2**30
