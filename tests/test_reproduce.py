@@ -308,6 +308,8 @@ def test_other_claims_are_judged(tmp_path):
         ({"names": ["fig-7"]}, "name: unknown 'fig-7'"),
         ({"profile": "huge"}, "--profile: unknown 'huge'"),
         ({"problems": ["chess"]}, "--problem: unknown 'chess'"),
+        ({"seeds": 0}, "--seeds: must be a whole number from 1 to 2"),
+        ({"seeds": 3}, "--seeds: must be a whole number from 1 to 2"),
         ({"data_dir": "no-such-folder"}, "--data-dir: no folder"),
     ],
 )
@@ -325,6 +327,18 @@ def test_sizes_of_a_profile():
     assert paper.fitted(PROCEDURES["paper"]) == PROCEDURES["paper"]
     small = SMOKE.fitted(PROCEDURES["ipinyou"])
     assert [(p.name, p.steps) for p in small.phases()] == [("warm-up", 2), ("round 1", 2)]
+
+
+def test_fewer_seeds_for_a_first_look(tmp_path):
+    paper = get_profile("paper")
+    assert paper.with_seeds(None) == paper.with_seeds(3) == paper
+    one = paper.with_seeds(1)
+    panels = [*regret.main_panels(one), *regret.noise_level_panels(one)]
+    assert {run.seed for p in panels for line in p.lines for run in line.runs} == {0}
+    assert (paper.options, one.options) == ("--profile paper", "--profile paper --seeds 1")
+    reproduce(["claims"], "smoke", tmp_path, finished_only=True, seeds=1)
+    with pytest.raises(InvalidInputError, match="holds parts of other settings"):
+        reproduce(["claims"], "smoke", tmp_path, finished_only=True)
 
 
 # All of it

@@ -32,6 +32,10 @@ def reproduce(
         list[str] | None,
         typer.Option(help="Only this problem, to divide the work; repeatable."),
     ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Only the first so many of the profile's seeds; a folder of its own."),
+    ] = None,
     finished: Annotated[
         bool, typer.Option("--finished", help="Run nothing: write again what is finished.")
     ] = False,
@@ -66,7 +70,14 @@ def reproduce(
 
         problems = problem or ()
         outcome = run(
-            names or (), profile, folder, data_dir, problems, report, finished_only=finished
+            names or (),
+            profile,
+            folder,
+            data_dir,
+            problems,
+            report,
+            finished_only=finished,
+            seeds=seeds,
         )
     table = Table("experiment", "outcome")
     for name, result in outcome.items():

@@ -43,6 +43,8 @@ def draw_regret_grid(
     end.
     """
     plt = pyplot()
+    from matplotlib import patheffects  # an optional package: where it is used
+
     columns = max(len(row) for row in rows)
     figure, axes = plt.subplots(
         len(rows), columns, figsize=(2.6 * columns, 2.25 * len(rows) + 0.7), squeeze=False,
@@ -72,18 +74,11 @@ def draw_regret_grid(
         axis.set_ylim(0, top if leaving else None)
         if leaving:
             ends = "\n".join(f"↑ {label_of(c.label)} {c.mean[-1]:.0f}" for c in leaving)
-            # The leaving curves may run below it.
-            white = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
-            axis.text(
-                0.98,
-                0.97,
-                ends,
-                transform=axis.transAxes,
-                ha="right",
-                va="top",
-                fontsize=6,
-                bbox=white,
+            note = axis.text(
+                0.98, 0.97, ends, transform=axis.transAxes, ha="right", va="top", fontsize=6
             )
+            # The leaving curves may run below it: a rim of white, so that both can be seen.
+            note.set_path_effects([patheffects.withStroke(linewidth=2.0, foreground="white")])
         axis.set_title(panel.title, fontsize=8)
         axis.tick_params(labelsize=7)
         axis.set_xlabel("round", fontsize=8)

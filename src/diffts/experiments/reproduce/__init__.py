@@ -94,7 +94,10 @@ def _calibration(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
     write_rows(folder / "calibration.csv", rows)
     draw_bars(
         {
-            f"{row['problem']}, {row['learner']}": (row["error"], row["error_first_ten"])
+            f"{regret.TITLES[row['problem']]}, {row['learner']}": (
+                row["error"],
+                row["error_first_ten"],
+            )
             for row in rows
         },
         ("all steps", "first ten steps"),
@@ -209,6 +212,7 @@ def reproduce(
     report: Report = lambda *_: None,
     *,
     finished_only: bool = False,
+    seeds: int | None = None,
 ) -> dict[str, str]:
     """Run experiments and write their rows, summaries and pictures.
 
@@ -221,11 +225,13 @@ def reproduce(
             finished before is written all the same.
         report: called with a line for each piece of work, the parts done and their number.
         finished_only: learn and play nothing; write again what is finished.
+        seeds: how many of the profile's seeds to take, for a first look; all by default. A folder
+            holds results of one number of seeds.
 
     Returns:
         For each experiment 'done', how much of it is, or why it was left out.
     """
-    sizes = get_profile(profile)
+    sizes = get_profile(profile).with_seeds(seeds)
     for name in names:
         if name not in EXPERIMENTS:
             raise InvalidInputError(f"name: unknown {name!r}; choose from {', '.join(EXPERIMENTS)}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from diffts.experiments.reproduce.regret import TITLES
 from diffts.experiments.reproduce.store import read_json
 
 Summaries = dict[str, dict[str, Any]]
@@ -207,7 +208,7 @@ def _weight(summaries: Summaries) -> tuple[str, bool | None]:
 def _calibration(summaries: Summaries) -> tuple[str, bool | None]:
     rows = summaries["calibration"]["relative error of τ"]
     text = "; ".join(
-        f"{row['problem']} ({row['learner']}): {row['error']:.1%}, first ten steps "
+        f"{TITLES[row['problem']]} ({row['learner']}): {row['error']:.1%}, first ten steps "
         f"{row['error_first_ten']:.1%}"
         for row in rows
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from diffts.errors import InvalidInputError
 from diffts.learning import Procedure
-from diffts.validation import one_of
+from diffts.validation import one_of, whole_number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +57,19 @@ class Profile:
             final_steps=0,
             score_every=2,
         )
+
+    def with_seeds(self, number: int | None) -> Profile:
+        """With only the first so many seeds; None for all of them."""
+        if number is None:
+            return self
+        number = whole_number("--seeds", number, 1, len(self.seeds))
+        return dataclasses.replace(self, seeds=self.seeds[:number])
+
+    @property
+    def options(self) -> str:
+        """What to say on the command line to get these sizes."""
+        fewer = len(self.seeds) < len(PROFILES[self.name].seeds)
+        return f"--profile {self.name}" + (f" --seeds {len(self.seeds)}" if fewer else "")
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON, to be compared with that of another run."""

@@ -50,6 +50,6 @@ def provenance(store: Store, name: str, profile: Profile, parts: Iterable[str]) 
         entry["seconds"] = round(entry["seconds"] + float(note.get("seconds", 0.0)), 2)
     return {
         "experiment": name,
-        "command": f"diffts reproduce {name} --profile {profile.name}",
+        "command": f"diffts reproduce {name} {profile.options}",
         "made_with": list(made.values()),
     }
