@@ -34,7 +34,7 @@ def reproduce(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(help="Only the first so many of the profile's seeds; a folder of its own."),
+        typer.Option(help="Only so many of the profile's seeds, in an --out of their own."),
     ] = None,
     finished: Annotated[
         bool, typer.Option("--finished", help="Run nothing: write again what is finished.")
@@ -54,7 +54,9 @@ def reproduce(
             table.add_row(name, experiment.about)
         out.print(table)
         return
-    folder = Path("out") / f"reproduce-{profile}" if folder is None else folder
+    if folder is None:
+        few = "" if seeds is None else f"-seeds{seeds}"  # a folder has one number of seeds
+        folder = Path("out") / f"reproduce-{profile}{few}"
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError(f"--out: {folder} is not a folder")
     started = time.perf_counter()

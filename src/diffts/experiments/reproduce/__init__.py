@@ -142,7 +142,13 @@ def _images(name: str) -> Callable[[Workshop, Path, Sequence[str]], str]:
             for score, value in scores.items()
         ]
         write_rows(folder / f"{file}.csv", rows)
-        made = provenance(shop.store, file, shop.profile, images.times_of(shop, name))
+        made = provenance(
+            shop.store,
+            file,
+            shop.profile,
+            images.times_of(shop, name),
+            needs_data=note["source"] in images.TITLES,
+        )
         told = {"source": note["source"], "scores": note["scores"]}
         write_summary(folder / f"{file}.json", made | told)
         return "done"
@@ -292,7 +298,8 @@ def _write_regrets(
     write_rows(folder / f"{name}.csv", regret.rows(shop.store, panels))
     runs = [run for panel in panels for line in panel.lines for run in line.runs]
     parts = [key for run in runs for key in times_of(run)]
-    made: dict[str, Any] = provenance(shop.store, name, shop.profile, parts)
+    needs_data = any(run.tasks == "real" for run in runs)
+    made: dict[str, Any] = provenance(shop.store, name, shop.profile, parts, needs_data)
     made["plots"] = f"{len(panels)} of {len(wanted)}"
     made["complete"] = panels == wanted
     write_summary(folder / f"{name}.json", made | regret.summarise(shop.store, panels))

@@ -66,7 +66,7 @@ class Profile:
         return dataclasses.replace(self, seeds=self.seeds[:number])
 
     @property
-    def options(self) -> str:
+    def command_options(self) -> str:
         """What to say on the command line to get these sizes."""
         fewer = len(self.seeds) < len(PROFILES[self.name].seeds)
         return f"--profile {self.name}" + (f" --seeds {len(self.seeds)}" if fewer else "")

@@ -35,10 +35,13 @@ class Store:
         self.folder = folder
         marker = folder / "settings.json"
         if marker.exists():
-            if read_json(marker) != settings:
+            there = read_json(marker)
+            if there != settings:
+                known = there if isinstance(there, dict) else {}
+                other = [name for name in settings if known.get(name) != settings[name]]
                 raise InvalidInputError(
-                    f"--out: {folder} holds parts of other settings; choose another folder or "
-                    "remove it"
+                    f"--out: {folder} holds parts of other settings ({', '.join(other)}); choose "
+                    "another folder or remove it"
                 )
         else:
             folder.mkdir(parents=True, exist_ok=True)

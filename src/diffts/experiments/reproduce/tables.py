@@ -31,7 +31,9 @@ def write_summary(path: Path, summary: dict[str, Any]) -> None:
     write_whole(path, text.encode())
 
 
-def provenance(store: Store, name: str, profile: Profile, parts: Iterable[str]) -> dict[str, Any]:
+def provenance(
+    store: Store, name: str, profile: Profile, parts: Iterable[str], needs_data: bool = False
+) -> dict[str, Any]:
     """The command, and what the parts were made with: hardware, versions, seconds of work.
 
     Seconds are those of the parts an experiment rests on, wherever they were made; experiments
@@ -50,6 +52,7 @@ def provenance(store: Store, name: str, profile: Profile, parts: Iterable[str]) 
         entry["seconds"] = round(entry["seconds"] + float(note.get("seconds", 0.0)), 2)
     return {
         "experiment": name,
-        "command": f"diffts reproduce {name} {profile.options}",
+        "command": f"diffts reproduce {name} {profile.command_options}"
+        + (" --data-dir DIR" if needs_data else ""),
         "made_with": list(made.values()),
     }
