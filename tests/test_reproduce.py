@@ -108,6 +108,20 @@ def test_parts_of_other_settings_are_refused(tmp_path):
         Store(tmp_path, {"horizon": 20})
 
 
+def test_two_processes_may_write_one_file(tmp_path):
+    code = (
+        "import sys, pathlib\n"
+        "from diffts.experiments.reproduce.store import write_whole\n"
+        "for _ in range(2000): write_whole(pathlib.Path(sys.argv[1]), b'whole')\n"
+    )
+    file = tmp_path / "main.csv"
+    command = [sys.executable, "-c", code, str(file)]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(2)]
+    told = [one.communicate()[1].decode() for one in writers]
+    assert [one.returncode for one in writers] == [0, 0], told
+    assert [path.name for path in tmp_path.iterdir()] == ["main.csv"]
+
+
 # What is told
 
 

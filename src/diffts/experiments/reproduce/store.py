@@ -107,8 +107,8 @@ def read_json(path: Path) -> Any:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file beside its place, then rename it."""
-    unfinished = path.with_name(f".{path.name}.part")
+    """Write a file beside its place, then rename it; other processes may write the same one."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     unfinished.write_bytes(data)
     os.replace(unfinished, path)
 
