@@ -1,0 +1,139 @@
+"""The paper's claims are judged by what was measured, and not before all of it was."""
+
+import json
+
+import pytest
+
+from diffts.errors import ArtifactError
+from diffts.experiments.reproduce import EXPERIMENTS, PROFILES, judge_claims
+from diffts.experiments.reproduce.claims import FULL
+from diffts.experiments.reproduce.store import Store
+
+
+def race(title, problem, regrets, best):
+    """A panel of a summary."""
+    first = next(iter(regrets.values()))
+    lines = {
+        label: {"regret": value, "above_first_line": value - first, "stderr_of_that": 1.0}
+        for label, value in regrets.items()
+    }
+    ranking = sorted(regrets, key=regrets.get)
+    return {"title": title, "problem": problem, "lines": lines, "ranking": ranking, "best": best}
+
+
+def test_claims_are_judged_by_what_was_measured(tmp_path):
+    names = ("popular-niche", "bidding", "maze")
+    panels = [race(f"{p} {d}", p, {"diffts": 10.0, "ucb1": 30.0, "gmmts-10": 20.0}, "diffts")
+              for p in names for d in ("perfect", "imperfect")]  # fmt: skip
+    (tmp_path / "main.json").write_text(json.dumps({"panels": panels}))
+    first, twice, par, *others = judge_claims(tmp_path)
+    assert (first.measured, first.agrees) == ("first in 6 of 6", True)
+    assert twice.agrees
+    assert par.agrees
+    assert {verdict.agrees for verdict in others} == {None}  # nothing to judge them by
+    panels[2] = race("bidding perfect", "bidding", {"diffts": 13.0, "gmmts-10": 10.0}, "gmmts-10")
+    (tmp_path / "main.json").write_text(json.dumps({"panels": panels}))
+    first, _, par, *_ = judge_claims(tmp_path)
+    assert not first.agrees
+    assert "first in 5 of 6; not in bidding perfect: 13.0, gmmts-10 10.0" in first.measured
+    assert not par.agrees  # three standard errors worse
+    (tmp_path / "main.json").write_text(json.dumps({"panels": panels[:2]}))
+    assert judge_claims(tmp_path)[0] == (first.claim, "so far: first in 2 of 2", None)
+    # All plots, but not with all of their seeds.
+    (tmp_path / "main.json").write_text(json.dumps({"panels": panels, "complete": False}))
+    assert judge_claims(tmp_path)[0].measured.startswith("so far: first in 5 of 6")
+    assert judge_claims(tmp_path)[0].agrees is None
+
+
+def test_a_damaged_summary_or_marker_is_named(tmp_path):
+    (tmp_path / "main.json").write_text("{")
+    with pytest.raises(ArtifactError, match=r"main\.json: damaged"):
+        judge_claims(tmp_path)
+    (tmp_path / "settings.json").write_text("{")
+    with pytest.raises(ArtifactError, match=r"settings\.json: damaged"):
+        Store(tmp_path, {})
+
+
+def test_the_verdict_waits_for_all_plots():
+    for name, experiment in EXPERIMENTS.items():
+        if experiment.panels is not None and name != "real-slots":
+            assert FULL[name] == len(experiment.panels(PROFILES["paper"])), name
+
+
+def plot(problem, title, **regrets):
+    labels = {name.replace("_", " "): value for name, value in regrets.items()}
+    return race(f"{problem}, {title}", problem, labels, None)
+
+
+def judged(tmp_path, start, **summaries):
+    for name, panels in summaries.items():
+        content = panels if isinstance(panels, dict) else {"panels": panels}
+        (tmp_path / f"{name.replace('_', '-')}.json").write_text(json.dumps(content))
+    return next(v for v in judge_claims(tmp_path) if v.claim.startswith(start)).agrees
+
+
+def test_ablations_are_judged(tmp_path):
+    """Each judge says yes to what the paper says and no to the contrary."""
+    four = [(p, t) for p in ("labeled-arms", "popular-niche") for t in ("σ̂ = 0.1", "σ̂ = 0.05")]
+
+    def panels(**regrets):
+        return [plot(p, t, **regrets) for p, t in four]
+
+    variance = panels(calibrated=50.0, partly_calibrated=52.0, not_calibrated=90.0)
+    assert judged(tmp_path, "without calibration", variance=variance)
+    assert judged(tmp_path, "calibrating the last", variance=variance)
+    variance = panels(calibrated=50.0, partly_calibrated=60.0, not_calibrated=70.0)
+    assert not judged(tmp_path, "without calibration", variance=variance)
+    assert not judged(tmp_path, "calibrating the last", variance=variance)
+    worse = panels(predicted_noise=50.0, sampled_noise=60.0)
+    assert judged(tmp_path, "sampled noise", sampled_noise=worse)
+    assert not judged(
+        tmp_path, "sampled noise", sampled_noise=panels(predicted_noise=50.0, sampled_noise=51.0)
+    )
+    helps = panels(with_EM=50.0, without_EM=60.0)
+    too = [race("a", p, {"EM and SURE": 50.0, "SURE, no EM": 60.0}, None) for p, _ in four]
+    assert judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too)
+    too[0] = race("a", "labeled-arms", {"EM and SURE": 50.0, "SURE, no EM": 51.0}, None)
+    assert not judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too)
+    sure = [
+        race(
+            f"{p}, {t}", p, {"λ = 0": 50.0, "λ = 0.1": 40.0 if p == "labeled-arms" else 60.0}, None
+        )
+        for p, t in four
+    ]
+    assert judged(tmp_path, "λ = 0.1 helps", noisy_data=sure)
+    sure[2] = race(
+        "popular-niche, σ̂ = 0.1", "popular-niche", {"λ = 0": 50.0, "λ = 0.1": 45.0}, None
+    )
+    assert not judged(tmp_path, "λ = 0.1 helps", noisy_data=sure)
+
+
+def test_other_claims_are_judged(tmp_path):
+    def tau(error):
+        row = {"problem": "maze", "learner": "ours", "error": error, "error_first_ten": error}
+        return {"relative error of τ": [row] * 8}
+
+    assert judged(tmp_path, "calibration from", calibration=tau(0.04))
+    assert not judged(tmp_path, "calibration from", calibration=tau(0.06))
+
+    def groups(*values):
+        names = [
+            f"{w} with {k} noise" for k in ("predicted", "sampled") for w in ("recall", "precision")
+        ]
+        return {"scores": dict(zip(names, values, strict=True))}
+
+    assert judged(tmp_path, "20 Groups", groups=groups(1.0, 1.0, 0.84, 0.97))
+    assert not judged(tmp_path, "20 Groups", groups=groups(1.0, 1.0, 0.94, 1.0))
+
+    def scores(source, distance):
+        one = {"Fréchet distance": distance, "hidden-pixel RMSE": 0.1}
+        other = {"Fréchet distance": 5.0, "hidden-pixel RMSE": 0.3}
+        return {
+            "source": source,
+            "scores": {"clean": one, "corrupted": one, "corrupted images": other},
+        }
+
+    both = {"mnist": scores("mnist", 1.0), "fashion_mnist": scores("fashion_mnist", 2.0)}
+    assert judged(tmp_path, "images", **both)
+    assert not judged(tmp_path, "images", **{**both, "mnist": scores("mnist", 9.0)})
+    assert judged(tmp_path, "images", **{**both, "mnist": scores("stand-in digits", 1.0)}) is None
