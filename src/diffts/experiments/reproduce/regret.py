@@ -136,12 +136,12 @@ def race_panel(
 def _imperfect_mixtures(problem: str, profile: Profile) -> tuple[str, ...]:
     """The mixtures to fit to imperfect data.
 
-    The larger one would take EM a quarter of an hour on the 500 Labeled Arms. Where all is tiny,
-    compiling EM anew for every problem would take more than a minute: one of them has to do.
+    Where all is tiny, compiling EM anew for every problem would take more than a minute: one of
+    them has to do.
     """
     if profile.tiny:
         return MIXTURES[:1] if problem == "popular-niche" else ()
-    return MIXTURES[:1] if problem == "labeled-arms" else MIXTURES
+    return MIXTURES
 
 
 def main_panels(profile: Profile) -> list[Panel]:
