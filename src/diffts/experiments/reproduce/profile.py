@@ -19,8 +19,8 @@ class Profile:
         sizes: training, calibration and test tasks; None for each problem's own.
         horizons: rounds of each problem.
         records: rounds at which regret is recorded, about.
-        seeds: of training and rewards, in the races of the three main problems; the first of them
-            everywhere else.
+        seeds: of training and rewards, in the races (main results and noise levels); the first
+            of them everywhere else.
         length: factor of all training steps.
         chain: steps of DiffTS's chain; None for all 100.
         tiny: whether networks are tiny, too.

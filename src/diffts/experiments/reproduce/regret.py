@@ -166,7 +166,7 @@ def noise_level_panels(profile: Profile) -> list[Panel]:
             problem,
             data,
             noise_std,
-            profile.seeds if problem in MAIN_PROBLEMS else (0,),
+            profile.seeds,
             mixtures=_imperfect_mixtures(problem, profile),
         )
         for problem, levels in NOISE_LEVELS.items()
