@@ -36,6 +36,15 @@ def test_there_are_eighteen_noise_level_plots():
     assert counts == {"popular-niche": 4, "bidding": 6, "maze": 4, "labeled-arms": 4}
 
 
+def test_every_race_of_the_eighteen_has_all_policies_and_seeds():
+    everyone = ["diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10", "gmmts-25"]
+    for panel in regret.noise_level_panels(PROFILES["paper"]):
+        racing = [line for line in panel.lines if not line.reference]
+        assert [line.label for line in racing] == everyone
+        for line in panel.lines:
+            assert [run.seed for run in line.runs] == [0, 1, 2]
+
+
 def test_main_results_have_three_seeds_and_are_among_the_eighteen():
     main = regret.main_panels(PROFILES["paper"])
     assert len(main) == 6
