@@ -185,9 +185,15 @@ def test_fewer_seeds_for_a_first_look(tmp_path):
     assert {run.seed for p in panels for line in p.lines for run in line.runs} == {0}
     assert paper.command_options == "--profile paper"
     assert one.command_options == "--profile paper --seeds 1"
-    reproduce(["claims"], "smoke", tmp_path, finished_only=True, seeds=1)
+    reproduce(["claims"], "smoke", tmp_path, seeds=1)
     with pytest.raises(InvalidInputError, match=r"holds parts of other settings \(seeds\)"):
-        reproduce(["claims"], "smoke", tmp_path, finished_only=True)
+        reproduce(["claims"], "smoke", tmp_path)
+
+
+def test_a_folder_without_results_is_refused_and_not_made(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"--out: nothing is finished in .*mistyped"):
+        reproduce((), "smoke", tmp_path / "mistyped", finished_only=True)
+    assert not (tmp_path / "mistyped").exists()
 
 
 # All of it

@@ -32,7 +32,7 @@ def test_a_damaged_part_is_named(store, kept):
     store.save("a", {"x": np.arange(3)}, {})
     path = store.folder / "a.npz"
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(ArtifactError, match=r"a\.npz: damaged"):
+    with pytest.raises(ArtifactError, match=r"a\.npz: damaged; remove it$"):
         store.load("a")
 
 

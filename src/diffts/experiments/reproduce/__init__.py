@@ -248,6 +248,8 @@ def reproduce(
             )
     if finished_only and problems:
         raise InvalidInputError("--problem: has no meaning with --finished, which runs nothing")
+    if finished_only and not (folder / "parts").is_dir():
+        raise InvalidInputError(f"--out: nothing is finished in {folder}")
     problems = [] if finished_only else list(problems) or list(regret.TITLES)
     if data_dir is not None and not data_dir.is_dir():
         raise InvalidInputError(f"--data-dir: no folder {data_dir}")

@@ -66,8 +66,9 @@ class Store:
             with np.load(self._file(key), allow_pickle=False) as content:
                 arrays = {name: content[name] for name in content.files}
             note: dict[str, Any] = json.loads(arrays.pop("note").tobytes().decode())
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-            raise ArtifactError(f"{self._file(key)}: damaged ({error}); remove it") from None
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):
+            # NumPy's own words would advise to unpickle what is no archive.
+            raise ArtifactError(f"{self._file(key)}: damaged; remove it") from None
         return arrays, note
 
     def has_prior(self, key: str) -> bool:
