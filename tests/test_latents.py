@@ -19,7 +19,7 @@ def test_kept_latents_have_the_law_of_their_step():
     sampler = PaperSampler()
     steps, latents = draw_latents(
         sampler, sampler, jax.random.key(0), prior.denoiser, prior.schedule, prior.tau,
-        Evidence.none(6, (3000,)), kept=7,
+        Evidence.none(6, (3000,)), prior.units.limits, kept=7,
     )  # fmt: skip
     assert steps.shape == (3000, 7)
     assert latents.shape == (3000, 7, 6)
@@ -38,7 +38,7 @@ def test_kept_latents_do_not_depend_on_chunks(monkeypatch):
     def latents():
         return draw_latents(
             PaperSampler(), PaperSampler("sampled"), jax.random.key(0), prior.denoiser,
-            prior.schedule, prior.tau, evidence, kept=3,
+            prior.schedule, prior.tau, evidence, prior.units.limits, kept=3,
         )  # fmt: skip
 
     together = latents()

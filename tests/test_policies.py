@@ -1,5 +1,7 @@
 """Policies: closed forms, and one contract for all of them."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -69,7 +71,7 @@ EVIDENCE = Evidence.from_history(ARMS, REWARDS, K, NOISE)
 def test_gts_full_posterior_is_the_closed_form(single_arm):
     policy = MixtureTS(GAUSSIAN, NOISE, single_arm=single_arm)
     state, exact = after(policy), GAUSSIAN.posterior(EVIDENCE)
-    np.testing.assert_allclose(state.covariance[0], exact.covariance, atol=1e-6)
+    np.testing.assert_allclose(policy.component_covariance(state)[0], exact.covariance, atol=1e-6)
     np.testing.assert_allclose(policy.estimate(state), exact.mean, atol=1e-5)
 
 
@@ -77,7 +79,7 @@ def test_gts_full_posterior_is_the_closed_form(single_arm):
 def test_gmmts_posterior_is_the_closed_form(single_arm):
     policy = MixtureTS(MIXTURE, NOISE, single_arm=single_arm)
     state, exact = after(policy), MIXTURE.posterior(EVIDENCE)
-    np.testing.assert_allclose(state.covariance, exact.covariances, atol=1e-6)
+    np.testing.assert_allclose(policy.component_covariance(state), exact.covariances, atol=1e-6)
     np.testing.assert_allclose(policy.component_mean(state), exact.means, atol=1e-5)
     # The marginal likelihoods of rewards and of their means differ by a common factor only.
     np.testing.assert_allclose(np.exp(state.log_weights), exact.weights, atol=1e-5)
@@ -287,13 +289,81 @@ def test_delayed_rewards():
     assert sum(agent.pulls.values()) == 2
 
 
-def test_arms_may_be_restricted():
-    agent = thompson(arms=list("abcd"))
+def test_arms_may_be_restricted(name):
+    agent = agent_of(name, arms=list("abcd"))
     for _ in range(5):
-        assert agent.choose(among=["b", "d"]) in ("b", "d")
-    with pytest.raises(InvalidInputError, match="never offered"):
-        agent.update("a", 1.0)
-    agent.update("b", 1.0)
+        arm = agent.choose(among=["b", "d"])
+        assert arm in ("b", "d")
+        agent.update(arm, 1.0)
+
+
+def test_a_reward_of_an_arm_that_was_not_on_offer_is_taken():
+    """Before and after the first choice alike: somebody else may have played it."""
+    agent = thompson(arms=list("abcd"))
+    agent.update("a", 1.0)
+    agent.choose(among=["b", "d"])
+    agent.update("a", 0.9)
+    assert agent.pulls == {"a": 2, "b": 0, "c": 0, "d": 0}
+
+
+def test_new_agents_do_not_all_start_alike():
+    """Without a seed each takes a fresh one; with one, all are the same."""
+    prior = DiffusionPrior.gaussian(np.zeros(50), np.eye(50))
+    fresh = {ThompsonSampling(prior, NOISE, steps=2).choose() for _ in range(30)}
+    assert len(fresh) > 10  # fewer of 30 uniform draws from 50: less than once in 1e9
+    assert len({ThompsonSampling(prior, NOISE, steps=2, seed=0).choose() for _ in range(3)}) == 1
+
+
+def test_top_two_challenges_within_what_is_on_offer():
+    """Its own rule is used with ``among``, too: a sure leader is challenged half of the time."""
+    given = ingredients()
+    sure = {"mean": np.array([5.0, 1.0, 0.9, 9.0]), "cov": 0.01 * np.eye(K)}
+    sure_of = Ingredients(
+        actions=given.actions, noise_std=NOISE, prior=given.prior, mixture=given.mixture,
+        gaussian=lambda: Gaussian(sure["mean"], sure["cov"]),
+    )  # fmt: skip
+    agent = Agent(make_policy("gts-top-two", sure_of), seed=0)
+    chosen = [agent.choose(among=[1, 2]) for _ in range(60)]
+    # Of two arms 0.1 apart with sd 0.1 each, plain Thompson sampling plays the second 24% of the
+    # time; top-two nearer to half, since eight redraws nearly always find a challenger.
+    share = chosen.count(2) / 60
+    assert abs(share - 0.43) < 4 * np.sqrt(0.43 * 0.57 / 60)
+    assert share > 0.24 + 2 * np.sqrt(0.24 * 0.76 / 60)
+
+
+@pytest.mark.parametrize("name", ["ucb1", "ucb1-standard"])
+def test_ucb_tries_every_arm_on_offer_before_it_repeats_one(name):
+    agent = agent_of(name)
+    agent.update([3, 3, 3, 1], [0.9, 0.8, 0.9, 0.1])  # pulls from elsewhere
+    tried = []
+    for _ in range(2):
+        tried.append(agent.choose())
+        agent.update(tried[-1], 0.0)
+    assert tried == [0, 2]  # the arms nobody had pulled, not arm 0 for ever
+    agent = agent_of(name)
+    chosen = []
+    for _ in range(12):
+        chosen.append(agent.choose(among=[1, 3]))
+        agent.update(chosen[-1], float(chosen[-1] == 3))
+    assert chosen[:2] == [1, 3]
+    assert chosen.count(3) > 6
+
+
+def test_the_recommended_set_of_diffts_follows_the_evidence():
+    """Counts say nothing of paths or sets; the posterior does."""
+    actions = TopK(K, 2)
+    policy = make_policy("diffts", ingredients(actions))
+    state = policy.init()
+    for _ in range(20):  # of the prior's two best arms one is bad, the other is never played
+        state = policy.update(
+            state, jnp.array([True, True, True, False]), jnp.array([2.0, -1.0, 2.0, 0.0])
+        )
+    assert actions.best(policy.estimate(state)).tolist() == [True, False, True, False]
+    exact = GAUSSIAN.posterior(
+        Evidence([2.0, -1.0, 2.0, 0.0], NOISE / np.sqrt(20), [True, True, True, False])
+    )
+    # Eight draws, and the paper's sampler on ten steps: good to a fraction of the prior's sd.
+    np.testing.assert_allclose(policy.estimate(state)[:3], exact.mean[:3], atol=0.25)
 
 
 @pytest.mark.parametrize(
@@ -337,3 +407,74 @@ def test_bad_agents_are_refused(tmp_path):
         thompson(arms=list("wxyz")).load(tmp_path)
     with pytest.raises(ArtifactError):
         agent_of("gts-full").state = thompson().state
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.inf, np.nan, "loud", None, True, [0.1, 0.2]])
+def test_every_policy_refuses_the_same_noise_levels(name, bad):
+    if name in ("uniform", "epsilon-greedy"):
+        pytest.skip("knows no noise level")
+    given = ingredients()
+    with pytest.raises(InvalidInputError, match="noise_std"):
+        make_policy(name, dataclasses.replace(given, noise_std=bad))
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: ThompsonSampling("folder", 0.1), "prior.*DiffusionPrior.load"),
+        (lambda: ThompsonSampling(None, 0.1), "prior"),
+        (lambda: Agent(DiffusionPrior.gaussian([0.0], [[1.0]])), "policy.*ThompsonSampling"),
+        (lambda: thompson(arms=[["a"], ["b"], ["c"], ["d"]]), "arms"),
+        (lambda: thompson(arms="abcd"), "arms"),
+        (lambda: thompson(arms=7), "arms"),
+        (lambda: thompson(arms=["sku-001", *"bcd"]).choose(among="sku-001"), "among.*list"),
+        (lambda: thompson().choose(among=3), "among.*list"),
+        (lambda: thompson().choose(among=[9]), "arm.*9"),
+        (lambda: thompson().choose(among=[[0]]), "arm"),
+        (lambda: thompson(arms=[(1, 2), (3, 4), 5, 6]).update(np.array([1, 2]), [1, 1]), "arm"),
+        (lambda: thompson().update(np.array([[0, 1]]), [1.0]), "arm"),
+        (lambda: thompson(seed="lucky"), "seed"),
+    ],
+)
+def test_objects_of_the_wrong_kind_are_named(make, named):
+    with pytest.raises(InvalidInputError, match=named):
+        make()
+
+
+def test_tuples_are_names_like_any_other():
+    agent = thompson(arms=[(1, 2), (3, 4), "c", "d"])
+    agent.update((1, 2), 0.5)
+    agent.update([(1, 2), "c"], [0.5, 0.1])
+    agent.update(((3, 4), (1, 2)), [0.5, 0.1])  # a tuple of names
+    agent.update(np.array([[1, 2], [3, 4]]), [0.2, 0.3])
+    assert agent.pulls == {(1, 2): 4, (3, 4): 2, "c": 1, "d": 0}
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        (lambda: thompson(sampler="paper"), "sampler"),
+        (lambda: thompson(steps=10), "steps"),
+        (lambda: ThompsonSampling(DiffusionPrior.gaussian(MEAN, COVARIANCE), 0.4,
+                                  steps=20, sampler="moment"), "noise_std: 0.5, here 0.4"),
+        (lambda: ThompsonSampling(DiffusionPrior.gaussian(MEAN, 2 * COVARIANCE), NOISE,
+                                  steps=20, sampler="moment"), "denoiser|units"),
+        (lambda: agent_of("ucb1"), "kind: DiffTS, here UCB1"),
+    ],
+)  # fmt: skip
+def test_a_state_is_refused_under_another_policy(tmp_path, other, named):
+    agent = thompson()
+    play(agent, 3)
+    agent.save(tmp_path)
+    with pytest.raises(ArtifactError, match=named):
+        other().load(tmp_path)
+    thompson().load(tmp_path)  # the same one, made anew, takes it
+
+
+def test_another_policy_can_be_asked_for(tmp_path):
+    agent = thompson()
+    play(agent, 3)
+    agent.save(tmp_path)
+    other = thompson(sampler="paper")
+    other.load(tmp_path, other_policy=True)
+    assert other.pulls == agent.pulls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any, TypeAlias
 
 import jax
@@ -37,6 +38,11 @@ def as_key(seed: Any) -> KeyArray:
     raise InvalidInputError(
         f"seed: expected an int, a numpy Generator or a JAX key, got {type(seed).__name__}"
     )
+
+
+def fresh_key() -> KeyArray:
+    """A key that nobody else has, from the operating system's randomness."""
+    return as_key(secrets.randbits(62))
 
 
 def as_generator(seed: Any) -> np.random.Generator:

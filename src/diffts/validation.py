@@ -66,6 +66,23 @@ def whole_number(name: str, value: Any, low: int, high: int | None = None) -> in
     return int(value)
 
 
+def positive_number(name: str, value: Any) -> float:
+    """A number above 0 that float32, and its square, can hold.
+
+    >>> positive_number("noise_std", float("inf"))
+    Traceback (most recent call last):
+    ...
+    diffts.errors.InvalidInputError: noise_std: must be a number from 1e-18 to 1e+18, got inf
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if isinstance(value, bool) or not 1e-18 <= number <= 1e18:
+        raise InvalidInputError(f"{name}: must be a number from 1e-18 to 1e+18, got {value!r}")
+    return number
+
+
 def covariance_matrix(name: str, value: ArrayLike, size: int) -> NDArray[np.float64]:
     """A symmetric positive semi-definite ``(size, size)`` matrix."""
     matrix = finite_array(name, value, ndim=2)

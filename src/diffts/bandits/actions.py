@@ -36,7 +36,10 @@ class Actions(eqx.Module):
 
     @abc.abstractmethod
     def cover(self) -> Bool[Array, "n K"]:
-        """A few actions ``(n, K)`` that together play every base arm: the start of UCB."""
+        """A few actions ``(n, K)`` that together play every base arm on offer: the start of UCB.
+
+        A row without any arm is no action, and is never played.
+        """
 
 
 class BestArm(Actions):
@@ -62,6 +65,37 @@ class BestArm(Actions):
     def cover(self) -> Bool[Array, "n K"]:
         """Each arm once."""
         return jnp.eye(self.n_arms, dtype=bool)
+
+
+class BestOffered(Actions):
+    """Play one arm of those on offer: the one of the largest value.
+
+    >>> BestOffered([True, False, True]).best(jnp.array([0.1, 0.9, 0.5])).tolist()
+    [False, False, True]
+    """
+
+    n_arms: int = eqx.field(static=True)
+    offered: Bool[Array, " K"]
+
+    def __init__(self, offered: ArrayLike) -> None:
+        self.offered = jnp.asarray(offered, bool)
+        self.n_arms = len(self.offered)
+
+    @property
+    def single_arm(self) -> bool:
+        """It is."""
+        return True
+
+    def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
+        """The arm of the largest value on offer, the first among equals."""
+        on_offer = jnp.where(self.offered, values, -jnp.inf)
+        # Values of -∞ must not let an arm win that is not on offer.
+        is_largest = self.offered & (on_offer == jnp.max(on_offer))
+        return jnp.arange(self.n_arms) == jnp.argmax(is_largest)
+
+    def cover(self) -> Bool[Array, "n K"]:
+        """Each arm on offer once; nothing in the other rows."""
+        return jnp.eye(self.n_arms, dtype=bool) & self.offered
 
 
 class TopK(Actions):

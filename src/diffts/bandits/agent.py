@@ -7,7 +7,7 @@ history, and arms that may have names.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,17 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from diffts.bandits.actions import Actions, BestArm
+from diffts.bandits.actions import Actions, BestArm, BestOffered
+from diffts.bandits.identity import identity, what_differs
 from diffts.bandits.policies.diffts import DiffTS
 from diffts.bandits.policies.policy import Policy, State
 from diffts.diffusion.posterior import PosteriorSampler
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import ArtifactError, InvalidInputError
-from diffts.seeding import Seed, as_key
+from diffts.seeding import Seed, as_key, fresh_key
 from diffts.storage import load_folder, named_arrays, save_folder, with_arrays
 from diffts.validation import float_array, require_finite, whole_number
 
-_KIND, _VERSION = "diffts.agent", 1
+_KIND, _VERSION = "diffts.agent", 2
 
 
 class Probabilities(NamedTuple):
@@ -43,10 +44,10 @@ class Agent:
         policy: the policy.
         arms: names of the arms; by default the numbers 0 to K-1.
         actions: what may be played; single arms by default.
-        seed: an int, a NumPy generator or a JAX key.
+        seed: an int, a NumPy generator or a JAX key; without one, every agent gets its own.
 
     >>> from diffts.bandits.policies import UCB1
-    >>> agent = Agent(UCB1(2, noise_std=0.1), arms=["left", "right"], seed=0)
+    >>> agent = Agent(UCB1(2, noise_std=0.1), arms=["left", "right"])
     >>> first = agent.choose()
     >>> agent.update(first, 0.3)
     >>> first, agent.choose()
@@ -59,21 +60,20 @@ class Agent:
         *,
         arms: Sequence[Any] | None = None,
         actions: Actions | None = None,
-        seed: Seed = 0,
+        seed: Seed | None = None,
     ) -> None:
+        if not isinstance(policy, Policy):
+            raise InvalidInputError(
+                f"policy: expected a policy, got {type(policy).__name__}; "
+                "ThompsonSampling(prior, noise_std=...) plays a diffusion prior"
+            )
         self.policy = policy
         self.actions = BestArm(policy.n_arms) if actions is None else actions
-        self.arms = list(range(policy.n_arms)) if arms is None else list(arms)
-        if len(self.arms) != policy.n_arms or len(set(self.arms)) != policy.n_arms:
-            raise InvalidInputError(
-                f"arms: expected {policy.n_arms} different names, got {len(self.arms)} "
-                f"({len(set(self.arms))} different)"
-            )
+        self.arms = _names(arms, policy.n_arms)
         self._index = {name: index for index, name in enumerate(self.arms)}
-        self._key = as_key(seed)
+        self._key = fresh_key() if seed is None else as_key(seed)
         self._choices = 0
         self._state: State = policy.init()
-        self._offered = np.zeros(policy.n_arms, bool)
 
     def choose(self, among: Sequence[Any] | None = None) -> Any:
         """The arm to play now (for sets of arms: the list of them).
@@ -81,27 +81,21 @@ class Agent:
         Args:
             among: the arms on offer this time; all by default. Only for single arms.
         """
+        actions = self.actions if among is None else self._offer(among)
         key = jax.random.fold_in(self._key, self._choices)
-        if among is None:
-            offered = np.ones(self.policy.n_arms, bool)
-            action = np.asarray(_select(self.policy, key, self._state, self.actions))
-        else:
-            offered = self._mask_of(among)
-            action = np.asarray(_select_among(self.policy, key, self._state, offered))
+        action = np.asarray(_select(self.policy, key, self._state, actions))
         self._choices += 1
-        self._offered |= offered
         chosen = [self.arms[i] for i in np.flatnonzero(action)]
         return chosen[0] if self.actions.single_arm else chosen
 
     def update(self, arm: Any, reward: Any) -> None:
         """Tell what a pull gave; or several pulls, as two lists of the same length.
 
-        Rewards may come late and in any order, also of pulls from before this agent's first
-        choice. If anything is wrong with one of them, an error is raised and nothing is learned
-        from any.
+        Rewards may come late, in any order, and of any arm: whether it was on offer or not,
+        before and after the agent's first choice, chosen by this agent or by somebody else. If
+        anything is wrong with one of them, an error is raised and nothing is learned from any.
         """
-        several = isinstance(arm, list | tuple | np.ndarray) and arm not in self._names()
-        pulled = list(arm) if several else [arm]
+        several, pulled = self._pulled(arm)
         rewards = float_array("reward", reward)
         if rewards.shape != ((len(pulled),) if several else ()):
             raise InvalidInputError(
@@ -109,9 +103,6 @@ class Agent:
             )
         require_finite("reward", rewards)
         indices = [self._index_of(name) for name in pulled]
-        if self._offered.any() and not self._offered[indices].all():
-            never = next(i for i in indices if not self._offered[i])
-            raise InvalidInputError(f"arm: {self.arms[never]!r} was never offered")
         values = np.atleast_1d(rewards).astype(np.float32)
         if not self.actions.single_arm and len(set(indices)) == len(indices):
             steps = [(indices, values)]  # one action: a set of arms
@@ -153,7 +144,6 @@ class Agent:
         extra = {
             "key": np.asarray(jax.random.key_data(self._key)),
             "choices": np.asarray(self._choices, np.int64),
-            "offered": self._offered,
         }
         return {
             **{f"state{name}": leaf for name, leaf in named_arrays(self._state).items()},
@@ -165,35 +155,68 @@ class Agent:
         prefix = "state"
         inner = {n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)}
         state = with_arrays(self.policy.init(), inner, "state")
-        if missing := {"key", "choices", "offered"} - arrays.keys():
+        if missing := {"key", "choices"} - arrays.keys():
             raise ArtifactError(f"state: damaged (no {min(missing)})")
         self._key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]))
         self._choices, self._state = int(arrays["choices"]), state
-        self._offered = np.array(arrays["offered"], bool)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write the state to a folder (the policy itself, with its prior, is saved apart)."""
-        names = [str(name) for name in self.arms]
-        save_folder(directory, _KIND, _VERSION, {"arms": names}, self.state)
+        """Write the state to a folder, and what it belongs to.
 
-    def load(self, directory: str | os.PathLike[str]) -> None:
-        """Go on from a state that an agent with the same policy and arms saved."""
+        That is the names of the arms, and hashes of the prior, the noise level and the sampler;
+        the policy itself, with its prior, is saved apart.
+        """
+        content = {
+            "arms": [str(name) for name in self.arms],
+            "policy": identity(self.policy),
+        }
+        save_folder(directory, _KIND, _VERSION, content, self.state)
+
+    def load(self, directory: str | os.PathLike[str], *, other_policy: bool = False) -> None:
+        """Go on from a saved state.
+
+        Args:
+            directory: the folder.
+            other_policy: take the state of an agent with another prior, noise level or sampler,
+                too; it must be of the same kind. The pulls stay, what follows from them changes.
+        """
         content, arrays = load_folder(directory, _KIND, _VERSION)
         if content.get("arms") != [str(name) for name in self.arms]:
             raise ArtifactError(f"{directory}: saved with other arms")
+        differs = what_differs(content.get("policy"), identity(self.policy))
+        if differs and not other_policy:
+            raise ArtifactError(
+                f"{directory}: saved by an agent with another policy ({differs}); "
+                "load(..., other_policy=True) takes it all the same"
+            )
         self.state = arrays
 
-    def _mask_of(self, among: Sequence[Any]) -> NDArray[np.bool_]:
+    def _offer(self, among: Sequence[Any]) -> Actions:
         if not self.actions.single_arm:
             raise InvalidInputError("among: only for agents that play single arms")
-        if not len(among):
+        if isinstance(among, str | bytes) or not isinstance(among, Iterable):
+            raise InvalidInputError(f"among: expected a list of arms, got {among!r}")
+        indices = [self._index_of(name) for name in among]
+        if not indices:
             raise InvalidInputError("among: no arm on offer")
-        mask = np.zeros(self.policy.n_arms, bool)
-        mask[[self._index_of(name) for name in among]] = True
-        return mask
+        return BestOffered(np.isin(np.arange(self.policy.n_arms), indices))
 
-    def _names(self) -> list[Any]:
-        return self.arms if any(isinstance(name, tuple) for name in self.arms) else []
+    def _pulled(self, arm: Any) -> tuple[bool, list[Any]]:
+        """Whether several arms are meant, and which; a tuple may be the name of one."""
+        if isinstance(arm, np.ndarray) and arm.ndim:
+            named = arm.tolist()
+            return True, [tuple(row) if isinstance(row, list) else row for row in named]
+        if isinstance(arm, list):
+            return True, arm
+        if isinstance(arm, tuple) and not self._is_name(arm):
+            return True, list(arm)
+        return False, [arm]
+
+    def _is_name(self, name: Any) -> bool:
+        try:
+            return name in self._index
+        except TypeError:  # a tuple of lists, say
+            return False
 
     def _index_of(self, name: Any) -> int:
         try:
@@ -212,7 +235,7 @@ class ThompsonSampling(Agent):
         arms: names of the arms; by default the numbers 0 to K-1.
         actions: what may be played; single arms by default.
         sampler, steps, variance: how to draw (see ``DiffusionPrior.posterior_sample``).
-        seed: an int, a NumPy generator or a JAX key.
+        seed: an int, a NumPy generator or a JAX key; without one, every agent gets its own.
 
     >>> prior = DiffusionPrior.gaussian([0.5, 0.5], [[0.04, 0.0], [0.0, 0.04]])
     >>> agent = ThompsonSampling(prior, noise_std=0.1, arms=["red", "blue"], seed=0)
@@ -232,13 +255,37 @@ class ThompsonSampling(Agent):
         sampler: str | PosteriorSampler = "paper",
         steps: int | None = None,
         variance: str = "calibrated",
-        seed: Seed = 0,
+        seed: Seed | None = None,
     ) -> None:
-        noise = float_array("noise_std", noise_std, ndim=0)
-        if not (np.isfinite(noise) and noise > 0):
-            raise InvalidInputError(f"noise_std: must be above 0, got {noise_std}")
-        policy = DiffTS(prior, float(noise), sampler=sampler, steps=steps, variance=variance)
+        policy = DiffTS(
+            prior,
+            noise_std,
+            sampler=sampler,
+            steps=steps,
+            variance=variance,
+            single_arm=actions is None or actions.single_arm,
+        )
         super().__init__(policy, arms=arms, actions=actions, seed=seed)
+
+
+def _names(arms: Sequence[Any] | None, n_arms: int) -> list[Any]:
+    """The arms' names, all different; by default their numbers."""
+    if arms is None:
+        return list(range(n_arms))
+    if isinstance(arms, str | bytes) or not isinstance(arms, Iterable):
+        raise InvalidInputError(f"arms: expected a list of {n_arms} names, got {arms!r}")
+    names = arms.tolist() if isinstance(arms, np.ndarray) else list(arms)
+    try:
+        different = len(set(names))
+    except TypeError as error:
+        raise InvalidInputError(
+            f"arms: names must be strings, numbers or tuples of them ({error})"
+        ) from None
+    if len(names) != n_arms or different != n_arms:
+        raise InvalidInputError(
+            f"arms: expected {n_arms} different names, got {len(names)} ({different} different)"
+        )
+    return names
 
 
 @eqx.filter_jit
@@ -249,12 +296,6 @@ def _select(policy: Policy, key: Any, state: State, actions: Actions) -> Any:
 @eqx.filter_jit
 def _select_many(policy: Policy, keys: Any, state: State, actions: Actions) -> Any:
     return jax.vmap(lambda key: policy.select(key, state, actions))(keys)
-
-
-@eqx.filter_jit
-def _select_among(policy: Policy, key: Any, state: State, offered: Any) -> Any:
-    values = jnp.where(jnp.asarray(offered), policy.values(key, state), -jnp.inf)
-    return BestArm(policy.n_arms).best(values)
 
 
 @eqx.filter_jit

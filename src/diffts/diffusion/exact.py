@@ -52,17 +52,27 @@ class Gaussian:
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     def posterior(self, evidence: Evidence) -> Gaussian:
-        """Exact posterior given the evidence of one task."""
+        """Exact posterior given the evidence of one task.
+
+        An exact observation is a fact: where it contradicts an arm without any variance, it wins.
+        (The samplers do the same.)
+        """
         gain, innovation, _ = self._condition(evidence)
         observed = np.flatnonzero(evidence.mask)
         covariance = self.covariance - gain @ self.covariance[observed]
         # What is left after exact observations is 0 up to rounding, of either sign.
         eigenvalues, basis = np.linalg.eigh(0.5 * (covariance + covariance.T))
         covariance = (basis * np.maximum(eigenvalues, 0.0)) @ basis.T
-        return Gaussian(self.mean + gain @ innovation, covariance)
+        mean = self.mean + gain @ innovation
+        exact = observed[np.asarray(evidence.std)[observed] == 0]
+        mean[exact] = np.asarray(evidence.mean, np.float64)[exact]
+        return Gaussian(mean, covariance)
 
     def log_evidence(self, evidence: Evidence) -> float:
-        """``log p(y)``: the marginal log likelihood of the observed arms of one task."""
+        """``log p(y)``: the marginal log likelihood of the observed arms of one task.
+
+        ``-inf`` where exact observations contradict what is known for certain.
+        """
         return self._condition(evidence)[2]
 
     def _condition(
@@ -79,10 +89,14 @@ class Gaussian:
         innovation = np.asarray(evidence.mean, np.float64)[observed] - self.mean[observed]
         precision, rank = scipy.linalg.pinvh(spread, return_rank=True)
         gain = self.covariance[:, observed] @ precision
-        eigenvalues = np.linalg.eigvalsh(spread)[len(observed) - rank :]
+        eigenvalues, basis = np.linalg.eigh(spread)
+        # Evidence is float32: what differs by its rounding does not contradict.
+        impossible = np.abs(basis[:, : len(observed) - rank].T @ innovation)
+        if (impossible > 1e-5 * (1.0 + np.abs(self.mean[observed]).max(initial=0.0))).any():
+            return gain, innovation, -np.inf
         log_likelihood = -0.5 * (
             innovation @ precision @ innovation
-            + np.log(eigenvalues).sum()
+            + np.log(eigenvalues[len(observed) - rank :]).sum()
             + rank * np.log(2 * np.pi)
         )
         return gain, innovation, float(log_likelihood)
@@ -142,9 +156,10 @@ class GaussianMixture:
 
     def posterior(self, evidence: Evidence) -> GaussianMixture:
         """Exact posterior: weights by marginal likelihood, then each component's Gaussian."""
-        log_weights = np.log(np.maximum(self.weights, 1e-300)) + [
-            component.log_evidence(evidence) for component in self.components
-        ]
+        likelihoods = np.array([component.log_evidence(evidence) for component in self.components])
+        if not np.isfinite(likelihoods).any():  # none can have made it: none is favoured
+            likelihoods = np.zeros_like(likelihoods)
+        log_weights = np.log(np.maximum(self.weights, 1e-300)) + likelihoods
         posteriors = [component.posterior(evidence) for component in self.components]
         return GaussianMixture(
             scipy.special.softmax(log_weights),
@@ -195,7 +210,8 @@ class GaussianDenoiser(Denoiser):
     def error_std(self, level: NoiseLevel) -> Float[Array, " K"]:
         """``τ_ℓ``, closed form: root of ``diag Q diag(λ(1-ᾱ)/(ᾱλ + 1-ᾱ)) Qᵀ``."""
         shrunk = self.eigenvalues * level.noise**2 / self._latent_variance(level)
-        return jnp.sqrt(self.eigenvectors**2 @ shrunk)
+        with jax.default_matmul_precision("highest"):
+            return jnp.sqrt(self.eigenvectors**2 @ shrunk)
 
     def _latent_variance(self, level: NoiseLevel) -> Float[Array, " K"]:
         return level.signal**2 * self.eigenvalues + level.noise**2
@@ -225,14 +241,16 @@ class MixtureDenoiser(Denoiser):
     def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """``E[x_0 | x_ℓ]``."""
         estimates = jax.vmap(lambda component: component(x, level))(self.components)
-        return self._responsibilities(x, level) @ estimates
+        with jax.default_matmul_precision("highest"):
+            return self._responsibilities(x, level) @ estimates
 
     def conditional_variance(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """``Var[x_0^a | x_ℓ]`` of each arm: within components plus between them."""
         estimates = jax.vmap(lambda component: component(x, level))(self.components)
         within = jax.vmap(lambda component: component.error_std(level) ** 2)(self.components)
         r = self._responsibilities(x, level)
-        return r @ within + r @ (estimates - r @ estimates) ** 2
+        with jax.default_matmul_precision("highest"):
+            return r @ within + r @ (estimates - r @ estimates) ** 2
 
     def _responsibilities(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " C"]:
         def log_density(component: GaussianDenoiser) -> Float[Array, ""]:

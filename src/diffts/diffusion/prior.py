@@ -33,7 +33,7 @@ from diffts.seeding import Seed, as_key
 from diffts.storage import load_folder, named_arrays, save_folder, with_arrays
 from diffts.validation import finite_array, one_of, whole_number
 
-_KIND, _VERSION = "diffts.prior", 1
+_KIND, _VERSION = "diffts.prior", 2
 
 
 class DiffusionPrior(eqx.Module):
@@ -45,6 +45,9 @@ class DiffusionPrior(eqx.Module):
         tau: calibrated errors ``τ_1 … τ_L`` of the denoiser for each arm, ``(L, K)``,
             standardised; ``reconstruction_error`` has them in the user's units.
         shift, scale: the standardisation, one for all arms.
+        low, high: the smallest and the largest mean reward that the prior can explain, in the
+            user's units; draws stay between them (and what was observed). Infinite in a prior
+            that was saved before there were such limits.
 
     >>> prior = DiffusionPrior.gaussian([0.0, 0.0], [[1.0, 0.9], [0.9, 1.0]])
     >>> prior.posterior_sample(Evidence([1.0, 0.0], 0.1, [True, False]), n=4).shape
@@ -55,6 +58,8 @@ class DiffusionPrior(eqx.Module):
     tau: Float[Array, "L K"]
     shift: Float[Array, ""]
     scale: Float[Array, ""]
+    low: Float[Array, ""]
+    high: Float[Array, ""]
     schedule: Schedule = eqx.field(static=True)
     _metadata: str = eqx.field(static=True)
 
@@ -66,6 +71,7 @@ class DiffusionPrior(eqx.Module):
         schedule: Schedule | None = None,
         shift: float = 0.0,
         scale: float = 1.0,
+        limits: tuple[float, float] = (-np.inf, np.inf),
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.denoiser = denoiser
@@ -82,6 +88,10 @@ class DiffusionPrior(eqx.Module):
             )
         self.tau = jnp.asarray(errors, jnp.float32)
         self.shift, self.scale = jnp.float32(shift), jnp.float32(scale)
+        low, high = limits
+        if not low < high:
+            raise InvalidInputError(f"limits: must be a smaller and a larger value, got {limits}")
+        self.low, self.high = jnp.float32(low), jnp.float32(high)
         try:
             self._metadata = json.dumps(dict(metadata or {}), sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -99,7 +109,10 @@ class DiffusionPrior(eqx.Module):
             Gaussian((given.mean - shift) / scale, given.covariance / scale**2)
         )
         tau = gaussian_tau(denoiser, schedule)
-        return DiffusionPrior(denoiser, tau, schedule=schedule, shift=shift, scale=scale)
+        limits = _far_out(given.mean[None], given.std[None])
+        return DiffusionPrior(
+            denoiser, tau, schedule=schedule, shift=shift, scale=scale, limits=limits
+        )
 
     @staticmethod
     def mixture(
@@ -117,12 +130,33 @@ class DiffusionPrior(eqx.Module):
         )
         denoiser = MixtureDenoiser(standard)
         tau = mixture_tau(denoiser, standard, schedule)
-        return DiffusionPrior(denoiser, tau, schedule=schedule, shift=shift, scale=scale)
+        spreads = np.stack([component.std for component in given.components])
+        limits = _far_out(given.means, spreads)
+        return DiffusionPrior(
+            denoiser, tau, schedule=schedule, shift=shift, scale=scale, limits=limits
+        )
 
     @property
     def n_arms(self) -> int:
         """Number of arms ``K``."""
         return self.denoiser.n_arms
+
+    @property
+    def units(self) -> Units:
+        """Standardisation and limits, as samplers need them."""
+        return Units(self.shift, self.scale, self.low, self.high)
+
+    def with_errors(self, tau: ArrayLike, **metadata: Any) -> DiffusionPrior:
+        """The same prior with other calibrated errors ``τ`` (standardised), and more metadata."""
+        return DiffusionPrior(
+            self.denoiser,
+            tau,
+            schedule=self.schedule,
+            shift=float(self.shift),
+            scale=float(self.scale),
+            limits=(float(self.low), float(self.high)),
+            metadata=self.metadata | metadata,
+        )
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -181,7 +215,7 @@ class DiffusionPrior(eqx.Module):
             as_key(seed),
             self.denoiser,
             Chain(self.schedule, self.tau, steps, variance),
-            Units(self.shift, self.scale),
+            self.units,
             jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, self.n_arms), evidence),
             draws_each,
             chain,
@@ -232,7 +266,26 @@ class DiffusionPrior(eqx.Module):
                 name: array.astype(np.float32) if _is_weight(name, array, np.float16) else array
                 for name, array in arrays.items()
             }
-        return with_arrays(skeleton, arrays, str(directory))
+        # Format 1 had no limits: those of the skeleton are infinite.
+        unlimited = {".low": np.asarray(skeleton.low), ".high": np.asarray(skeleton.high)}
+        return with_arrays(skeleton, unlimited | arrays, str(directory))
+
+
+def explainable(values: NDArray[np.floating[Any]]) -> tuple[float, float]:
+    """The limits of a prior learned from these values: half of their range beyond it.
+
+    >>> explainable(np.array([0.0, 1.0, 0.25]))
+    (-0.5, 1.5)
+    """
+    lowest, highest = float(values.min()), float(values.max())
+    margin = 0.5 * (highest - lowest)
+    return lowest - margin, highest + margin
+
+
+def _far_out(means: NDArray[np.float64], stds: NDArray[np.float64]) -> tuple[float, float]:
+    """The limits of a distribution: eight standard deviations from its means."""
+    low, high = float((means - 8 * stds).min()), float((means + 8 * stds).max())
+    return (low, high) if low < high else (low - 1.0, high + 1.0)  # all arms known exactly
 
 
 def _is_weight(name: str, array: NDArray[Any], kind: type[np.floating[Any]]) -> bool:

@@ -19,8 +19,8 @@ from jaxtyping import Array, Float, Int
 
 from diffts.diffusion.exact import Gaussian
 from diffts.diffusion.networks import NetworkDenoiser
-from diffts.diffusion.posterior import PaperSampler, as_sampler
-from diffts.diffusion.prior import DiffusionPrior
+from diffts.diffusion.posterior import Limits, PaperSampler, as_sampler
+from diffts.diffusion.prior import DiffusionPrior, explainable
 from diffts.diffusion.schedule import Schedule
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
@@ -253,6 +253,7 @@ class ImperfectLearning:
             self.schedule,
             state.tau,
             known,
+            Limits(*map(jnp.float32, self.limits)),
             steps_to_keep(n_tasks, n_arms, self.schedule.n_steps, examples),
         )
         return Latents(observations, jnp.asarray(steps), jnp.asarray(latents))
@@ -312,7 +313,12 @@ class ImperfectLearning:
 
     def prior(self, denoiser: NetworkDenoiser, tau: Float[Array, "L K"]) -> DiffusionPrior:
         """A denoiser and its errors as a prior in standardised units."""
-        return DiffusionPrior(denoiser, tau, schedule=self.schedule)
+        return DiffusionPrior(denoiser, tau, schedule=self.schedule, limits=self.limits)
+
+    @cached_property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest mean reward that such a prior can explain."""
+        return explainable(np.asarray(self.train.mean)[np.asarray(self.train.mask)])
 
     @cached_property
     def gaussian(self) -> Gaussian:

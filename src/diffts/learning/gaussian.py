@@ -69,15 +69,17 @@ def fit_diagonal_imperfect(evidence: Evidence) -> Gaussian:
 def fit_mixture(tasks: ArrayLike, components: int, seed: Seed = 0) -> GaussianMixture:
     """A full-covariance Gaussian mixture by EM (scikit-learn), from k-means' clusters.
 
-    ``components`` is lowered to the number of tasks where there are fewer of those. Covariances
-    are regularised by 1e-6 of the data's variance, relative, so that any units will do.
+    Covariances are regularised by 1e-6 of the data's variance, relative, so that any units will
+    do.
     """
     # Imported here: it takes half a second, and only the mixture needs it.
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture as Fit
 
     data = finite_array("tasks", tasks, ndim=2)
-    components = min(whole_number("components", components, 1), len(data))
+    components = whole_number("components", components, 1)
+    if components > len(data):
+        raise InvalidInputError(f"components: {components} of a mixture, from {len(data)} tasks")
     fit = Fit(
         components,
         covariance_type="full",

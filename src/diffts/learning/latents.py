@@ -16,7 +16,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from diffts.diffusion.denoiser import Denoiser
-from diffts.diffusion.posterior import PosteriorSampler, ReverseStep, reverse_steps
+from diffts.diffusion.posterior import (
+    Limits,
+    PosteriorSampler,
+    ReverseStep,
+    limited_step,
+    reverse_steps,
+)
 from diffts.diffusion.posterior.batched import CHUNK_ENTRIES, padded_size
 from diffts.diffusion.schedule import Schedule
 from diffts.evidence import Evidence
@@ -47,6 +53,7 @@ def draw_latents(
     schedule: Schedule,
     tau: Float[Array, "L K"],
     evidence: Evidence,
+    limits: Limits,
     kept: int,
 ) -> tuple[Int[np.ndarray, "N kept"], Float[np.ndarray, "N kept K"]]:
     """Random steps (1 to L) of each task, and latents ``x̃_ℓ`` of a posterior chain there.
@@ -63,6 +70,7 @@ def draw_latents(
         schedule: the noise schedule.
         tau: its calibrated errors.
         evidence: standardised tasks ``(N, K)``.
+        limits: what the chain stays within, standardised.
         kept: latents to keep of each task, at most L.
     """
     n_tasks, n_arms = evidence.mean.shape
@@ -77,7 +85,7 @@ def draw_latents(
         chunk: Evidence = jax.tree.map(lambda leaf, i=index: leaf[i % n_tasks], host)
         here = slice(start, min(start + rows, n_tasks))
         which, values = _latents(
-            sampler, latent_sampler, key, index, denoiser, reverse, chunk, kept
+            sampler, latent_sampler, key, index, denoiser, reverse, chunk, limits, kept
         )
         steps[here] = np.asarray(which)[: here.stop - start]
         latents[here] = np.asarray(values)[: here.stop - start]
@@ -93,6 +101,7 @@ def _latents(
     denoiser: Denoiser,
     reverse: ReverseStep,
     evidence: Evidence,
+    limits: Limits,
     kept: int,
 ) -> tuple[Int[Array, "rows kept"], Float[Array, "rows kept K"]]:
     n_steps = len(reverse.inflation)
@@ -106,8 +115,8 @@ def _latents(
             x, buffer = carry
             step, position = inputs
             chain_key, latent_key = jax.random.split(jax.random.fold_in(step_key, position))
-            latent = latent_sampler.step(latent_key, x, step, denoiser, task)
-            x = sampler.step(chain_key, x, step, denoiser, task)
+            latent = limited_step(latent_sampler, latent_key, x, step, denoiser, task, limits)
+            x = limited_step(sampler, chain_key, x, step, denoiser, task, limits)
             here = which == step.transition.target.step
             return (x, jnp.where(here[:, None], latent, buffer)), None
 

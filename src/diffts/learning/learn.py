@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from diffts.diffusion.networks import NetworkDenoiser, Prediction, build_denoiser
-from diffts.diffusion.prior import DiffusionPrior
+from diffts.diffusion.prior import DiffusionPrior, explainable
 from diffts.diffusion.schedule import Schedule
 from diffts.errors import InvalidInputError
 from diffts.learning.calibration import calibrate
@@ -141,7 +141,13 @@ def _calibrated(
         "seed": seed,
     }
     return DiffusionPrior(
-        state.trained, tau, schedule=schedule, shift=shift, scale=scale, metadata=metadata
+        state.trained,
+        tau,
+        schedule=schedule,
+        shift=shift,
+        scale=scale,
+        limits=explainable(train),
+        metadata=metadata,
     )
 
 

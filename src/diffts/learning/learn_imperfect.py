@@ -258,6 +258,7 @@ class _Learner:
         """The prior to use in a state, with an account of how it came about."""
         learning = self.learning
         denoiser, tau = learning.result(state)
+        low, high = (self.shift + self.scale * limit for limit in learning.limits)
         sizes = {
             "tasks": len(learning.train.mean),
             "calibration": len(self.calibration.mean),
@@ -268,6 +269,7 @@ class _Learner:
             schedule=learning.schedule,
             shift=self.shift,
             scale=self.scale,
+            limits=(low, high),
             metadata={
                 "data": {"kind": "imperfect", **sizes},
                 "procedure": dataclasses.asdict(learning.procedure),

@@ -55,6 +55,7 @@ class Ingredients:
             sampler=self.sampler,
             steps=self.steps,
             variance=self.variance,
+            single_arm=self.actions.single_arm,
         )
 
     def exact(self, kind: Any, components: int | None = None) -> Policy:

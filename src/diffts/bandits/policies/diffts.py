@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diffts.bandits.policies.policy import HistoryPolicy, HistoryState
+from diffts.bandits.policies.policy import HistoryPolicy, HistoryState, as_noise_std
 from diffts.diffusion.denoiser import Denoiser
 from diffts.diffusion.posterior import (
     PosteriorSampler,
@@ -17,14 +18,19 @@ from diffts.diffusion.posterior import (
 )
 from diffts.diffusion.posterior.batched import Units
 from diffts.diffusion.prior import DiffusionPrior
+from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
+
+#: Draws whose mean values the arms of a recommended set.
+ESTIMATE_DRAWS = 8
 
 
 class DiffTS(HistoryPolicy):
     """Each round one posterior draw, and the best action under it.
 
     The recommended arm is the one pulled most: a posterior mean would take many draws, and
-    Thompson sampling pulls an arm as often as it holds it for the best.
+    Thompson sampling pulls an arm as often as it holds it for the best. Counts say nothing of the
+    best set of arms, though: there, the mean of ``ESTIMATE_DRAWS`` posterior draws is taken.
     """
 
     n_arms: int = eqx.field(static=True)
@@ -33,6 +39,7 @@ class DiffTS(HistoryPolicy):
     sampler: PosteriorSampler
     units: Units
     noise_std: Float[Array, ""]
+    single_arm: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -42,20 +49,33 @@ class DiffTS(HistoryPolicy):
         steps: int | None = None,
         sampler: str | PosteriorSampler = "paper",
         variance: str = "calibrated",
+        single_arm: bool = True,
     ) -> None:
+        if not isinstance(prior, DiffusionPrior):
+            raise InvalidInputError(
+                f"prior: expected a DiffusionPrior, got {type(prior).__name__}; "
+                "DiffusionPrior.load(folder) reads a saved one"
+            )
         self.n_arms = prior.n_arms
         self.denoiser = prior.denoiser
         self.steps = reverse_steps(prior.schedule, prior.tau, steps, variance)
         self.sampler = as_sampler(sampler)
-        self.units = Units(prior.shift, prior.scale)
-        self.noise_std = jnp.float32(noise_std)
+        self.units = prior.units
+        self.noise_std = as_noise_std(noise_std)
+        self.single_arm = single_arm
 
     def values(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
         """One draw of the mean rewards from their posterior."""
         evidence = self.units.standardise(state.history.evidence(self.noise_std))
-        return self.units.restore(draw(self.sampler, key, self.denoiser, self.steps, evidence))
+        limits = self.units.limits
+        drawn = draw(self.sampler, key, self.denoiser, self.steps, evidence, limits)
+        return self.units.restore(drawn)
 
     def estimate(self, state: HistoryState) -> Float[Array, " K"]:
-        """How often each arm was pulled, and its mean among equals."""
+        """How often each arm was pulled, and its mean among equals; for sets, a posterior mean."""
         history = state.history
-        return history.counts + 1e-3 * jnp.tanh(history.means)
+        if self.single_arm:
+            return history.counts + 1e-3 * jnp.tanh(history.means)
+        # The same few keys every time: an estimate is a function of the state alone.
+        keys = jax.random.split(jax.random.key(0), ESTIMATE_DRAWS)
+        return jnp.mean(jax.vmap(lambda key: self.values(key, state))(keys), axis=0)

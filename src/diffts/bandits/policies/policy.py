@@ -12,8 +12,14 @@ from jaxtyping import Array, Bool, Float, Int
 from diffts.bandits.actions import Actions
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
+from diffts.validation import positive_number
 
 State: TypeAlias = Any
+
+
+def as_noise_std(value: Any) -> Float[Array, ""]:
+    """The assumed noise level ``σ̂`` of one reward: a finite number above 0, for every policy."""
+    return jnp.float32(positive_number("noise_std", value))
 
 
 class History(eqx.Module):

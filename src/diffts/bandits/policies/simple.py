@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from diffts.bandits.actions import Actions
-from diffts.bandits.policies.policy import HistoryPolicy, HistoryState
+from diffts.bandits.policies.policy import HistoryPolicy, HistoryState, as_noise_std
 from diffts.seeding import KeyArray
 
 
@@ -18,8 +18,8 @@ class UCB1(HistoryPolicy):
     """Optimism: the empirical mean plus a bonus that shrinks with the pulls.
 
     ``index='paper'``: ``mean + σ̂/√n`` (the paper's, less conservative);
-    ``index='standard'``: ``mean + σ̂ √(2 log t / n)`` (Eq. UCBindex). It starts with a few actions
-    that together play every base arm.
+    ``index='standard'``: ``mean + σ̂ √(2 log t / n)`` (Eq. UCBindex). An arm that was never pulled
+    is worth +∞: as long as there is one on offer, an action that plays one is chosen.
     """
 
     n_arms: int = eqx.field(static=True)
@@ -29,7 +29,7 @@ class UCB1(HistoryPolicy):
     def __init__(
         self, n_arms: int, noise_std: float, index: Literal["paper", "standard"] = "paper"
     ) -> None:
-        self.n_arms, self.noise_std, self.index = n_arms, jnp.float32(noise_std), index
+        self.n_arms, self.noise_std, self.index = n_arms, as_noise_std(noise_std), index
 
     def values(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
         """The upper confidence bounds."""
@@ -38,15 +38,14 @@ class UCB1(HistoryPolicy):
         width = self.noise_std / jnp.sqrt(jnp.maximum(history.counts, 1.0))
         if self.index == "standard":
             width = width * jnp.sqrt(2.0 * jnp.log(jnp.maximum(history.rounds, 1)))
-        return history.means + width
+        return jnp.where(history.counts > 0, history.means + width, jnp.inf)
 
     def select(self, key: KeyArray, state: HistoryState, actions: Actions) -> Bool[Array, " K"]:
-        """First the covering actions, then the largest bounds."""
-        start = actions.cover()
-        rounds = state.history.rounds
-        forced = start[jnp.minimum(rounds, len(start) - 1)]
+        """The first covering action that plays a new arm; if none does, the largest bounds."""
+        cover = actions.cover()
+        plays_new_arm = (cover & (state.history.counts == 0)).any(axis=1)
         chosen = actions.best(self.values(key, state))
-        return jnp.where(rounds < len(start), forced, chosen)
+        return jnp.where(plays_new_arm.any(), cover[jnp.argmax(plays_new_arm)], chosen)
 
 
 class EpsilonGreedy(HistoryPolicy):

@@ -15,6 +15,7 @@ from diffts.diffusion.denoiser import Denoiser
 from diffts.diffusion.exact import GaussianDenoiser
 from diffts.diffusion.schedule import NoiseLevel
 from diffts.errors import InvalidInputError
+from diffts.validation import whole_number
 
 Prediction = Literal["clean", "noise", "velocity", "residual"]
 PREDICTIONS = ("clean", "noise", "velocity", "residual")
@@ -149,6 +150,13 @@ class NetworkDenoiser(Denoiser):
             **json.loads(self.options),
         }
         return recipe
+
+
+def embedding_length(size: int) -> int:
+    """A length that :func:`sinusoidal_embedding` can have: even, and at least 4."""
+    if whole_number("embedding_size", size, 4) % 2:
+        raise InvalidInputError(f"embedding_size: must be even, got {size}")
+    return size
 
 
 def sinusoidal_embedding(step: Int[Array, ""], size: int) -> Float[Array, " size"]:

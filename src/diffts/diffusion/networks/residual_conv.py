@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from diffts.diffusion.networks.network import Network, sinusoidal_embedding
+from diffts.diffusion.networks.network import Network, embedding_length, sinusoidal_embedding
 from diffts.seeding import KeyArray
+from diffts.validation import whole_number
 
 
 class ResidualConv(Network):
@@ -40,9 +41,12 @@ class ResidualConv(Network):
         embedding_size: int = 64,
         key: KeyArray,
     ) -> None:
+        self.n_arms = n_arms
+        self.channels = whole_number("channels", channels, 1)
+        self.length = whole_number("length", length, 1)
+        self.embedding_size = embedding_length(embedding_size)
+        n_blocks = whole_number("n_blocks", n_blocks, 0)
         keys = jax.random.split(key, 5 + n_blocks)
-        self.n_arms, self.channels, self.length = n_arms, channels, length
-        self.embedding_size = embedding_size
         self.inward = eqx.nn.Linear(n_arms, channels * length, key=keys[0])
         self.embed = (
             eqx.nn.Linear(embedding_size, embedding_size, key=keys[1]),

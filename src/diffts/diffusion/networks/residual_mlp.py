@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from diffts.diffusion.networks.network import Network, sinusoidal_embedding
+from diffts.diffusion.networks.network import Network, embedding_length, sinusoidal_embedding
 from diffts.seeding import KeyArray
+from diffts.validation import whole_number
 
 
 class ResidualMLP(Network):
@@ -34,8 +35,11 @@ class ResidualMLP(Network):
         embedding_size: int = 64,
         key: KeyArray,
     ) -> None:
+        width = whole_number("width", width, 1)
+        n_blocks = whole_number("n_blocks", n_blocks, 0)
+        self.n_arms = n_arms
+        self.embedding_size = embedding_length(embedding_size)
         keys = jax.random.split(key, 4 + n_blocks)
-        self.n_arms, self.embedding_size = n_arms, embedding_size
         self.inward = eqx.nn.Linear(n_arms, width, key=keys[0])
         self.embed = (
             eqx.nn.Linear(embedding_size, 2 * embedding_size, key=keys[1]),

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from diffts.diffusion.networks.convolution import convolve
-from diffts.diffusion.networks.network import sinusoidal_embedding
+from diffts.diffusion.networks.network import embedding_length, sinusoidal_embedding
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
 from diffts.validation import whole_number
@@ -68,8 +68,7 @@ class UNet(eqx.Module):
         channels = tuple(whole_number("channels", c, 1) for c in channels)
         if not channels:
             raise InvalidInputError("channels: at least one resolution is needed")
-        if whole_number("embedding_size", embedding_size, 4) % 2:
-            raise InvalidInputError(f"embedding_size: must be even, got {embedding_size}")
+        embedding_size = embedding_length(embedding_size)
         *finer, coarsest = channels
         cells = 2**n_axes  # of one resolution, in one position of the next
         folded = cells ** whole_number("folds", folds, 0)

@@ -6,9 +6,11 @@ from diffts.diffusion.posterior.moment import MomentSampler
 from diffts.diffusion.posterior.paper import PaperSampler
 from diffts.diffusion.posterior.sampler import (
     VARIANCE_MODES,
+    Limits,
     PosteriorSampler,
     ReverseStep,
     draw,
+    limited_step,
     reverse_steps,
 )
 from diffts.validation import one_of
@@ -33,11 +35,13 @@ def as_sampler(sampler: str | PosteriorSampler) -> PosteriorSampler:
 __all__ = [
     "SAMPLERS",
     "VARIANCE_MODES",
+    "Limits",
     "MomentSampler",
     "PaperSampler",
     "PosteriorSampler",
     "ReverseStep",
     "as_sampler",
     "draw",
+    "limited_step",
     "reverse_steps",
 ]

@@ -17,7 +17,12 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 from diffts.diffusion.denoiser import Denoiser
-from diffts.diffusion.posterior.sampler import PosteriorSampler, draw, reverse_steps
+from diffts.diffusion.posterior.sampler import (
+    Limits,
+    PosteriorSampler,
+    draw,
+    reverse_steps,
+)
 from diffts.diffusion.schedule import Schedule
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
@@ -40,16 +45,30 @@ def padded_size(rows: int) -> int:
     return size + 1 if size >= 8 and size & (size - 1) == 0 else size
 
 
+#: An observation with a larger standard deviation, standardised, tells nothing; its square and
+#: the products of squares would be too large for float32.
+WEAKEST = 1e4
+
+
 class Units(NamedTuple):
-    """A user's value is ``shift + scale ·`` the standardised one."""
+    """A user's value is ``shift + scale ·`` the standardised one; it lies in ``[low, high]``."""
 
     shift: Float[Array, ""]
     scale: Float[Array, ""]
+    low: Float[Array, ""]
+    high: Float[Array, ""]
 
     def standardise(self, evidence: Evidence) -> Evidence:
         """The same evidence in standardised units (for use inside ``jit``)."""
-        mean = jnp.where(evidence.mask, (evidence.mean - self.shift) / self.scale, 0.0)
-        return Evidence(mean, evidence.std / self.scale, evidence.mask)
+        std = evidence.std / self.scale
+        tells = evidence.mask & (std < WEAKEST)
+        mean = jnp.where(tells, (evidence.mean - self.shift) / self.scale, 0.0)
+        return Evidence(mean, jnp.where(tells, std, 0.0), tells)
+
+    @property
+    def limits(self) -> Limits:
+        """The smallest and the largest value, standardised."""
+        return Limits((self.low - self.shift) / self.scale, (self.high - self.shift) / self.scale)
 
     def restore(self, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Standardised values in the user's units."""
@@ -122,6 +141,7 @@ def _draw_rows(
     steps = reverse_steps(*reverse)
 
     def one(index: Int[Array, ""], of_task: Evidence) -> Float[Array, "*chain K"]:
-        return draw(sampler, jax.random.fold_in(key, index), denoiser, steps, of_task, chain)
+        row_key = jax.random.fold_in(key, index)
+        return draw(sampler, row_key, denoiser, steps, of_task, units.limits, chain)
 
     return units.restore(jax.vmap(one)(jnp.asarray(row), units.standardise(evidence)))

@@ -1,7 +1,9 @@
 """What a posterior sampler is, and the reverse chain that all samplers share.
 
 A sampler is one file with one class: it says how to go from ``x_{ℓ+1}`` to ``x_ℓ`` given the
-evidence. This file runs that step from ``x_L ~ N(0, I)`` down to ``x_0`` in one compiled scan.
+evidence. This file runs that step from ``x_L ~ N(0, I)`` down to ``x_0`` in one compiled scan, and
+keeps it within what the prior can explain: a badly trained network says anything, and a chain that
+follows it would end anywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffts.diffusion.denoiser import Denoiser
-from diffts.diffusion.schedule import Schedule, Transition
+from diffts.diffusion.schedule import NoiseLevel, Schedule, Transition
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
 from diffts.validation import one_of
@@ -70,6 +72,50 @@ def reverse_steps(
     )
 
 
+class Limits(NamedTuple):
+    """The smallest and the largest mean reward that a prior can explain, standardised.
+
+    They lie far outside of what is likely, so that they change nothing of a sound chain.
+    """
+
+    low: Float[Array, ""]
+    high: Float[Array, ""]
+
+    def of_estimate(self, x_0: Float[Array, " K"]) -> Float[Array, " K"]:
+        """``x_0`` within the limits."""
+        return jnp.clip(x_0, self.low, self.high)
+
+    def of_latent(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
+        """``x_ℓ`` within what such an ``x_0`` can be diffused to (8 standard deviations)."""
+        spread = 8.0 * level.noise
+        return jnp.clip(x, level.signal * self.low - spread, level.signal * self.high + spread)
+
+    def of_draw(self, x_0: Float[Array, " K"], evidence: Evidence) -> Float[Array, " K"]:
+        """``x_0`` within the limits; an arm that was observed beyond them, up to what was seen."""
+        low = jnp.where(evidence.mask, jnp.minimum(self.low, evidence.mean), self.low)
+        high = jnp.where(evidence.mask, jnp.maximum(self.high, evidence.mean), self.high)
+        return jnp.clip(x_0, low, high)
+
+
+class LimitedDenoiser(Denoiser):
+    """A denoiser whose estimates stay within limits; beyond them its Jacobian is 0."""
+
+    denoiser: Denoiser
+    limits: Limits
+    n_arms: int = eqx.field(static=True)
+
+    def __init__(self, denoiser: Denoiser, limits: Limits) -> None:
+        self.denoiser, self.limits, self.n_arms = denoiser, limits, denoiser.n_arms
+
+    def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
+        """The denoiser's estimate, clipped."""
+        return self.limits.of_estimate(self.denoiser(x, level))
+
+    def recipe(self) -> dict[str, object]:
+        """That of the denoiser: limits are kept with the prior."""
+        return self.denoiser.recipe()
+
+
 class PosteriorSampler(eqx.Module):
     """How to draw ``x_ℓ`` given ``x_{ℓ+1}`` and the evidence of one task."""
 
@@ -85,24 +131,49 @@ class PosteriorSampler(eqx.Module):
         """One conditional reverse step from ``x = x_{ℓ+1}``; everything is standardised."""
 
 
+def limited_step(
+    sampler: PosteriorSampler,
+    key: KeyArray,
+    x: Float[Array, " K"],
+    step: ReverseStep,
+    denoiser: Denoiser,
+    evidence: Evidence,
+    limits: Limits,
+) -> Float[Array, " K"]:
+    """A sampler's step, with everything it reads and returns within the limits.
+
+    What was observed beyond them counts as their edge until the last step, where each arm's own
+    observation is all that is left to count.
+    """
+    is_last = step.transition.is_last > 0
+    seen = jnp.where(is_last, evidence.mean, limits.of_estimate(evidence.mean))
+    explained = Evidence(seen, evidence.std, evidence.mask)
+    x = sampler.step(key, x, step, LimitedDenoiser(denoiser, limits), explained)
+    latent = limits.of_latent(x, step.transition.target)
+    return jnp.where(is_last, limits.of_draw(x, evidence), latent)
+
+
 def draw(
     sampler: PosteriorSampler,
     key: KeyArray,
     denoiser: Denoiser,
     steps: ReverseStep,
     evidence: Evidence,
+    limits: Limits,
     chain: bool = False,
 ) -> Float[Array, "*chain K"]:
     """One posterior draw for one task (Algorithm 'Posterior Sampling with Diffusion Prior').
 
-    With ``chain``, all latents, ``x_0`` first: shape ``(S+1, K)`` instead of ``(K,)``.
+    Everything is standardised. With ``chain``, all latents, ``x_0`` first: shape ``(S+1, K)``
+    instead of ``(K,)``.
     """
     start_key, step_key = jax.random.split(key)
     x_L = jax.random.normal(start_key, (denoiser.n_arms,))
 
     def body(x: Float[Array, " K"], inputs: Any) -> tuple[Float[Array, " K"], Any]:
         step, index = inputs
-        x = sampler.step(jax.random.fold_in(step_key, index), x, step, denoiser, evidence)
+        here = jax.random.fold_in(step_key, index)
+        x = limited_step(sampler, here, x, step, denoiser, evidence, limits)
         return x, (x if chain else None)
 
     length = len(steps.inflation)

@@ -1,0 +1,69 @@
+"""What a policy is, in a few plain words and hashes: which prior, which noise level, which sampler.
+
+A saved state is worth something only under the policy that made it; this is how to tell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from diffts.bandits.policies.policy import Policy
+
+
+def identity(policy: Policy) -> dict[str, str]:
+    """Kind of the policy, and a word for each of its parts: the value, or a hash of it.
+
+    >>> from diffts.bandits.policies import UCB1
+    >>> identity(UCB1(3, noise_std=0.5))
+    {'kind': 'UCB1', 'n_arms': '3', 'noise_std': '0.5', 'index': 'paper'}
+    """
+    parts = {
+        field.name: _word(_plain(getattr(policy, field.name)))
+        for field in dataclasses.fields(policy)
+    }
+    return {"kind": type(policy).__name__, **parts}
+
+
+def what_differs(saved: Any, here: dict[str, str]) -> str:
+    """Which parts of a policy are not those that were saved, in words; '' if all are."""
+    if not isinstance(saved, dict):
+        return "which one was not written down"
+    names = [*here, *(name for name in saved if name not in here)]
+    return ", ".join(
+        f"{name}: {saved.get(name, 'none')}, here {here.get(name, 'none')}"
+        for name in names
+        if saved.get(name) != here.get(name)
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A policy's part as plain JSON; of arrays their hash."""
+    if isinstance(value, eqx.Module):
+        fields = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, **fields}
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    if eqx.is_array(value) or isinstance(value, np.ndarray):
+        array = np.asarray(value)
+        if array.ndim == 0:
+            return array.item()
+        digest = hashlib.sha256(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+def _word(plain: Any) -> str:
+    """A short value as it is, a longer one as twelve letters of its hash."""
+    text = plain if isinstance(plain, str) else json.dumps(plain, sort_keys=True)
+    if isinstance(plain, float):
+        text = f"{plain:.6g}"
+    if len(text) <= 60:
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
