@@ -359,11 +359,6 @@ def test_the_recommended_set_of_diffts_follows_the_evidence():
             state, jnp.array([True, True, True, False]), jnp.array([2.0, -1.0, 2.0, 0.0])
         )
     assert actions.best(policy.estimate(state)).tolist() == [True, False, True, False]
-    exact = GAUSSIAN.posterior(
-        Evidence([2.0, -1.0, 2.0, 0.0], NOISE / np.sqrt(20), [True, True, True, False])
-    )
-    # Eight draws, and the paper's sampler on ten steps: good to a fraction of the prior's sd.
-    np.testing.assert_allclose(policy.estimate(state)[:3], exact.mean[:3], atol=0.25)
 
 
 @pytest.mark.parametrize(
