@@ -14,7 +14,7 @@ import pytest
 
 from diffts.diffusion.networks import PREDICTIONS
 from diffts.errors import InvalidInputError
-from diffts.problems import PROBLEMS, LabeledArms, get_problem
+from diffts.problems import PROBLEMS, get_problem
 from diffts.problems.groups import hide, recall_precision
 
 STANDARD_ERRORS = 5.0  # of a normal statistic, passed by chance once in 1.7 million checks
@@ -247,15 +247,16 @@ class TestPopularNiche:
 
 class TestLabeledArms:
     problem = get_problem("labeled-arms")
-    tasks = problem.sample(300, seed=0)
+    common = get_problem("labeled-arms-common")
+    tasks = common.sample(300, seed=0)  # one scale for all, easy to undo
 
     def test_arms_hold_seven_of_fifty_labels(self):
         assert self.problem.arm_labels.shape == (500, 50)
         assert (self.problem.arm_labels.sum(axis=1) == 7).all()
         assert len(np.unique(self.problem.arm_labels, axis=0)) > 490
 
-    def test_tasks_are_scaled_together_or_each_by_itself(self):
-        apart = LabeledArms(scaling="task").sample(300, seed=0)
+    def test_tasks_are_scaled_each_by_itself_or_together(self):
+        apart = self.problem.sample(300, seed=0)
         assert (apart.min(axis=1) == 0).all()
         assert (apart.max(axis=1) == 1).all()
         # One scale for all: undone, the two are the same up to each task's shift and stretch.
@@ -263,8 +264,8 @@ class TestLabeledArms:
         stretched /= stretched.max(axis=1, keepdims=True)
         np.testing.assert_allclose(stretched, apart, atol=1e-5)
         assert ((self.tasks == 0) | (self.tasks == 1)).mean() < 1e-5  # hardly ever clipped
-        with pytest.raises(InvalidInputError, match="scaling"):
-            LabeledArms(scaling="none")
+        # The law of this name was the common one before.
+        assert self.problem.version > self.common.version
 
     def test_values_follow_the_number_of_common_labels(self):
         labels = self.problem.arm_labels.astype(float)

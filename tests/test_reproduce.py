@@ -33,7 +33,7 @@ def test_there_are_eighteen_noise_level_plots():
     panels = regret.noise_level_panels(PROFILES["paper"])
     assert len(panels) == 18
     counts = {p: sum(panel.problem == p for panel in panels) for p in regret.TITLES}
-    assert counts == {"popular-niche": 4, "bidding": 6, "maze": 4, "labeled-arms": 4}
+    assert counts == {"popular-niche": 4, "bidding": 6, "maze": 4, "labeled-arms-common": 4}
 
 
 def test_every_race_of_the_eighteen_has_all_policies_and_seeds():
@@ -256,7 +256,7 @@ def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
             "regret": np.ones((1, 3)),
             "simple_regret": np.ones((1, 3)),
         }
-        shop.store.save(run.key, arrays, {"recipe": shop.digest(run.learned), "seconds": 1.0})
+        shop.store.save(run.key, arrays, {"recipe": shop.recipe_of(run), "seconds": 1.0})
 
     for key in ("maze/task-vectors", "maze/calibration-ours", "images/mnist-stand-in"):
         shop.store.save(key, {}, {"recipe": "another than today's"})

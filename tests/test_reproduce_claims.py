@@ -74,7 +74,9 @@ def judged(tmp_path, start, **summaries):
 
 def test_ablations_are_judged(tmp_path):
     """Each judge says yes to what the paper says and no to the contrary."""
-    four = [(p, t) for p in ("labeled-arms", "popular-niche") for t in ("σ̂ = 0.1", "σ̂ = 0.05")]
+    four = [
+        (p, t) for p in ("labeled-arms-common", "popular-niche") for t in ("σ̂ = 0.1", "σ̂ = 0.05")
+    ]
 
     def panels(**regrets):
         return [plot(p, t, **regrets) for p, t in four]
@@ -93,11 +95,14 @@ def test_ablations_are_judged(tmp_path):
     helps = panels(with_EM=50.0, without_EM=60.0)
     too = [race("a", p, {"EM and SURE": 50.0, "SURE, no EM": 60.0}, None) for p, _ in four]
     assert judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too)
-    too[0] = race("a", "labeled-arms", {"EM and SURE": 50.0, "SURE, no EM": 51.0}, None)
+    too[0] = race("a", "labeled-arms-common", {"EM and SURE": 50.0, "SURE, no EM": 51.0}, None)
     assert not judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too)
     sure = [
         race(
-            f"{p}, {t}", p, {"λ = 0": 50.0, "λ = 0.1": 40.0 if p == "labeled-arms" else 60.0}, None
+            f"{p}, {t}",
+            p,
+            {"λ = 0": 50.0, "λ = 0.1": 40.0 if p == "labeled-arms-common" else 60.0},
+            None,
         )
         for p, t in four
     ]

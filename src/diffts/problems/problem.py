@@ -85,6 +85,8 @@ class Problem(abc.ABC):
         noise_std: assumed noise level ``σ̂`` of one reward, as the paper sets it.
         horizon: default number of rounds of an experiment.
         default_sizes: default sizes of the training, calibration and test sets.
+        version: raised, by hand, when the law of tasks or rewards or their random numbers change:
+            results of another version are not this problem's.
         rewards: the law of a reward; a pytree, to be passed into compiled functions.
         suggested_network: a network that suits these tasks, if there is advice to give.
     """
@@ -94,6 +96,7 @@ class Problem(abc.ABC):
     noise_std: ClassVar[float]
     horizon: ClassVar[int]
     default_sizes: ClassVar[tuple[int, int, int]] = (5000, 1000, 100)
+    version: ClassVar[int] = 1
 
     @property
     @abc.abstractmethod

@@ -176,7 +176,7 @@ def _partly(summaries: Summaries) -> tuple[str, bool | None]:
 
 def _sampled(summaries: Summaries) -> tuple[str, bool | None]:
     text, _, gaps = _beside(
-        summaries["sampled-noise"], "sampled noise", "predicted noise", "labeled-arms"
+        summaries["sampled-noise"], "sampled noise", "predicted noise", "labeled-arms-common"
     )
     return text, min(gaps) > 2 if gaps else None
 

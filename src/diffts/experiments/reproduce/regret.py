@@ -15,10 +15,10 @@ from diffts.experiments.reproduce.runs import Run, diffts
 from diffts.experiments.reproduce.store import Store
 
 MAIN_PROBLEMS = ("popular-niche", "bidding", "maze")
-ABLATION_PROBLEMS = ("labeled-arms", "popular-niche")
+ABLATION_PROBLEMS = ("labeled-arms-common", "popular-niche")
 TITLES = {
     "popular-niche": "Popular and Niche",
-    "labeled-arms": "Labeled Arms",
+    "labeled-arms-common": "Labeled Arms (common scale)",
     "bidding": "Bidding (simulated slots)",
     "maze": "2D Maze",
 }
