@@ -122,6 +122,24 @@ def test_gaps_are_taken_seed_by_seed_with_the_same_rewards(store):
     np.testing.assert_allclose(told["stderr_of_that"], np.sqrt(2 / 2 + 2 / 2))
 
 
+def test_a_summary_says_until_when_the_first_line_was_behind(store):
+    lines = (
+        regret.Line("diffts", (diffts("maze", "imperfect", 0.1),)),
+        regret.Line("ucb1", (Run("maze", "perfect", "ucb1", 0.1),)),
+        regret.Line("gmmts-10 (perfect data)", (Run("maze", "perfect", "gmmts-10", 0.1),), True),
+    )
+    curves = ([3.0, 4.0, 5.0, 5.5], [2.0, 4.5, 4.9, 9.0], [0.0] * 4)
+    for line, values in zip(lines, curves, strict=True):
+        regrets = np.array([values, values]).T  # two tasks alike
+        arrays = {"rounds": np.arange(10, 50, 10), "regret": regrets, "simple_regret": regrets}
+        store.save(line.runs[0].key, arrays, {"seconds": 1.0})
+    (panel,) = regret.summarise(store, [regret.Panel("a", "maze", lines)])["panels"]
+    assert panel["best"] == "diffts"  # at the last round
+    assert panel["behind_until"] == 30  # of those who race; the reference is always below
+    (panel,) = regret.summarise(store, [regret.Panel("a", "maze", lines[:1])])["panels"]
+    assert panel["behind_until"] == 0
+
+
 def test_a_panel_is_shown_with_the_seeds_that_all_of_its_lines_have():
     panel = regret.race_panel("maze", "perfect", 0.1, (0, 1, 2))
     everywhere = regret.finished(panel, lambda run: run.seed != 1)
@@ -242,7 +260,7 @@ def test_everything_tiny_and_nothing_twice(tmp_path, monkeypatch):
     assert again == dict.fromkeys(outcome, "done")
     assert (tmp_path / "main.csv").read_bytes() == before
     verdicts = {v.claim: v for v in judge_claims(tmp_path)}
-    assert len(verdicts) == 13
+    assert len(verdicts) == 15
     images = next(v for claim, v in verdicts.items() if claim.startswith("images"))
     assert images[1:] == ("only of stand-in digits", None)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from diffts.errors import InvalidInputError
 from diffts.experiments.reproduce import images, pictures, regret
-from diffts.experiments.reproduce.claims import Verdict, judge_claims
+from diffts.experiments.reproduce.claims import Verdict, judge_claims, tally
 from diffts.experiments.reproduce.profile import PROFILES, Profile, get_profile
 from diffts.experiments.reproduce.regret import Panel
 from diffts.experiments.reproduce.runs import Learned
@@ -117,7 +117,9 @@ def _claims(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
     verdicts = judge_claims(folder)
     write_rows(folder / "claims.csv", [verdict._asdict() for verdict in verdicts])
     made = provenance(shop.store, "claims", shop.profile, [])
-    write_summary(folder / "claims.json", made | {"claims": [v._asdict() for v in verdicts]})
+    counts: dict[str, Any] = {"tally": tally(verdicts)._asdict() | {"claims": len(verdicts)}}
+    told = counts | {"claims": [verdict._asdict() for verdict in verdicts]}
+    write_summary(folder / "claims.json", made | told)
     return "done"
 
 
@@ -332,4 +334,4 @@ def _in_rows(
     ]
 
 
-__all__ = ["EXPERIMENTS", "PROFILES", "Experiment", "Verdict", "judge_claims", "reproduce"]
+__all__ = ["EXPERIMENTS", "PROFILES", "Experiment", "Verdict", "judge_claims", "reproduce", "tally"]

@@ -305,10 +305,22 @@ def rows(store: Store, panels: Sequence[Panel]) -> list[dict[str, Any]]:
 def summarise(store: Store, panels: Sequence[Panel]) -> dict[str, Any]:
     """Of each panel the final regrets, the order, and the gap of each line to the first one.
 
+    ``behind_until`` is the last recorded round at which the first line was not the lowest of those
+    that race, 0 if it always was: the order above is that of the last round alone.
+
     The gap's standard error is that of the mean over tasks, task by task, and over seeds, seed by
     seed, where there are several.
     """
     return {"panels": [_summary_of(store, panel) for panel in panels]}
+
+
+def _behind_until(curves: Sequence[Curve]) -> int:
+    """The last recorded round at which the first of these curves was not the lowest; 0 if none."""
+    first, *others = curves
+    if not others:
+        return 0
+    behind = first.mean > np.min([one.mean for one in others], axis=0)
+    return int(first.rounds[behind][-1]) if behind.any() else 0
 
 
 def _summary_of(store: Store, panel: Panel) -> dict[str, Any]:
@@ -334,5 +346,6 @@ def _summary_of(store: Store, panel: Panel) -> dict[str, Any]:
         "seeds": len(curves[first].final),
         "best": ranking[0],
         "ranking": ranking,
+        "behind_until": _behind_until([curves[label] for label in racing]),
         "lines": lines,
     }
