@@ -173,7 +173,7 @@ def real(policy, data, level):
     (one,) = [
         one
         for one in SUMMARIES["real-slots"]["panels"]
-        if one["title"] == f"real slots, {data} data, σ̂ = {level:g}"
+        if one["title"].endswith(f", {data} data, σ̂ = {level:g}")
     ]
     return f"{one['lines'][policy]['regret']:.1f} ± {one['lines'][policy]['stderr']:.1f}"
 

@@ -22,6 +22,7 @@ TITLES = {
     "bidding": "Bidding (simulated slots)",
     "maze": "2D Maze",
 }
+REAL_SLOTS = "real slots (simulator fitted to them)"
 MIXTURES = ("gmmts-10", "gmmts-25")
 
 
@@ -185,7 +186,7 @@ def real_slot_panels(profile: Profile) -> list[Panel]:
             (0,),
             mixtures=_imperfect_mixtures("bidding", profile),
             tasks="real",
-            title=f"real slots\n{data} data, σ̂ = {noise_std:g}",
+            title=f"{REAL_SLOTS}\n{data} data, σ̂ = {noise_std:g}",
         )
         for data in ("perfect", "imperfect")
         for noise_std in sorted(NOISE_LEVELS["bidding"])
