@@ -27,6 +27,7 @@ from rich.table import Table
 from diffts.bandits.actions import BestArm
 from diffts.bandits.policies import UCB1, DiagonalGTS, Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate
+from diffts.experiments.compare import sets_for_choices
 from diffts.learning.gaussian import fit_gaussian
 from diffts.problems import PopularNiche
 
@@ -94,7 +95,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
 
     problem = PopularNiche()
-    sets = problem.split(seed=0)
+    sets = sets_for_choices(problem)
     gaussian = fit_gaussian(sets.train)
     given = Ingredients(
         actions=BestArm(200),

@@ -1,6 +1,6 @@
 """Make the ready-made priors of src/diffts/priors, in half precision.
 
-python scripts/make_builtin_priors.py popular-niche labeled-arms bidding   # trained here
+python scripts/make_builtin_priors.py popular-niche labeled-arms labeled-arms-common bidding
 python scripts/make_builtin_priors.py maze --prior FOLDER                  # learned elsewhere (GPU)
 """
 

@@ -120,11 +120,23 @@ def test_built_in_priors_fit_their_problems_and_are_small(name):
 
 
 def test_there_is_a_built_in_prior_for_every_bandit_problem_of_the_paper():
-    assert builtin_names() == ["bidding", "labeled-arms", "maze", "popular-niche"]
+    assert builtin_names() == [
+        "bidding", "labeled-arms", "labeled-arms-common", "maze", "popular-niche",
+    ]  # fmt: skip
     with pytest.raises(InvalidInputError, match="prior: none is built in for 'groups'"):
         builtin_prior("groups")
     folder = Path(diffts.priors.__file__).parent
     assert sum(path.stat().st_size for path in folder.glob("*/*")) <= 12 * 2**20
+
+
+def test_built_in_priors_of_labeled_arms_are_each_of_their_own_law():
+    """With a scale for each task the values spread by a third more than with a common one."""
+    spreads = {}
+    for name in ("labeled-arms", "labeled-arms-common"):
+        spreads[name] = builtin_prior(name).sample(50, seed=0, steps=20).std()
+        tasks = get_problem(name).sample(500, seed=0)
+        assert abs(spreads[name] / tasks.std() - 1) < 0.05
+    assert spreads["labeled-arms"] > 1.2 * spreads["labeled-arms-common"]
 
 
 def test_exact_priors_come_back_the_same(tmp_path):

@@ -255,6 +255,17 @@ class TestRealSlots:
         large = self.problem.split(train=15, calibration=10, test=5, seed=1)
         np.testing.assert_array_equal(small.test, large.test)
 
+    def test_development_slots_are_in_no_other_set(self):
+        for seed in (1, 2):  # the split's own seed, and another
+            sets = self.problem.split(train=10, calibration=5, test=5, seed=1)
+            tasks = self.problem.development(10, seed=seed, beside=sets)
+            assert len(np.unique(np.concatenate([*sets, tasks]), axis=0)) == 30
+        np.testing.assert_array_equal(tasks, self.problem.development(10, seed=2, beside=sets))
+        with pytest.raises(InvalidInputError, match=r"11 development tasks.* only 10 of 30 slots"):
+            self.problem.development(11, beside=sets)
+        with pytest.raises(InvalidInputError, match=r"^beside: real slots"):
+            self.problem.development(1)
+
     def test_too_few_slots(self):
         with pytest.raises(InvalidInputError, match="1352 tasks asked for, but there are only 30"):
             self.problem.split()

@@ -14,9 +14,20 @@ import pytest
 
 from diffts.diffusion.networks import PREDICTIONS
 from diffts.errors import InvalidInputError
-from diffts.problems import PROBLEMS, LabeledArms, get_problem
+from diffts.experiments.compare import sets_for_choices
+from diffts.experiments.reproduce.fingerprints import fingerprint
+from diffts.problems import PROBLEMS, get_problem
 from diffts.problems.groups import hide, recall_precision
 
+# Training, calibration and test tasks of seed 0. To be changed together with a problem's version.
+PUBLISHED = {
+    "popular-niche": ("7d5fb00ec385", "34de309f668f", "b764c5966584"),
+    "labeled-arms": ("991ac712d0d0", "df899cd6494e", "7816198f4e02"),
+    "labeled-arms-common": ("a9b5c35b7764", "b9304d9fd2ef", "a2fb8f269f24"),
+    "maze": ("dcebbe3481c4", "ba5f50eae69d", "2e127e6ef3bf"),
+    "bidding": ("005ef87492e5", "a42d1de10ddd", "1ad64e326786"),
+    "groups": ("6f0bd3e77119", "5315a6ec91d1", "1117c4315a48"),
+}
 STANDARD_ERRORS = 5.0  # of a normal statistic, passed by chance once in 1.7 million checks
 
 
@@ -83,6 +94,38 @@ class TestContract:
             assert abs(products.mean()) < STANDARD_ERRORS * error
         if problem.name != "groups":  # whose vectors are few, so that they do repeat
             assert len(np.unique(np.concatenate(sets), axis=0)) == 3 * n
+
+    def test_development_tasks_have_a_stream_of_their_own(self, problem):
+        sets = problem.split(train=200, calibration=200, test=200, seed=11)
+        tasks = problem.development(200, seed=11, beside=sets)
+        assert tasks.shape == (200, problem.n_arms)
+        np.testing.assert_array_equal(tasks, problem.development(200, seed=11, beside=sets))
+        assert (tasks != problem.development(200, seed=12, beside=sets)).any()
+        for other in sets:
+            assert (tasks != other).any()
+        roots = np.random.default_rng([0, 11]).integers(2**63, size=4)
+        own = np.random.default_rng(int(roots[3]))  # after the streams of the three sets
+        np.testing.assert_array_equal(tasks, problem.sample(200, own))
+        assert len(problem.development()) == problem.default_sizes[2]
+        with pytest.raises(InvalidInputError, match=r"^n: "):
+            problem.development(-1)
+
+    def test_sets_are_those_that_the_published_results_were_made_with(self, problem):
+        """Each set from the stream of its place, whatever sets have come since."""
+        sets = problem.split(seed=0)
+        roots = np.random.default_rng([0, 0]).integers(2**63, size=3)
+        for tasks, root in zip(sets, roots, strict=True):
+            again = problem.sample(len(tasks), np.random.default_rng(int(root)))
+            np.testing.assert_array_equal(tasks, again)
+        if problem.name in PUBLISHED:
+            assert tuple(fingerprint(tasks) for tasks in sets) == PUBLISHED[problem.name]
+
+    def test_choices_are_made_on_development_tasks(self, problem):
+        sets, usual = sets_for_choices(problem, seed=0), problem.split(seed=0)
+        np.testing.assert_array_equal(sets.train, usual.train)
+        np.testing.assert_array_equal(sets.calibration, usual.calibration)
+        np.testing.assert_array_equal(sets.test, problem.development(seed=0))
+        assert (sets.test != usual.test).any()
 
     def test_rewards_have_the_stated_mean_and_variance(self, problem):
         n = 20_000
@@ -247,15 +290,16 @@ class TestPopularNiche:
 
 class TestLabeledArms:
     problem = get_problem("labeled-arms")
-    tasks = problem.sample(300, seed=0)
+    common = get_problem("labeled-arms-common")
+    tasks = common.sample(300, seed=0)  # one scale for all, easy to undo
 
     def test_arms_hold_seven_of_fifty_labels(self):
         assert self.problem.arm_labels.shape == (500, 50)
         assert (self.problem.arm_labels.sum(axis=1) == 7).all()
         assert len(np.unique(self.problem.arm_labels, axis=0)) > 490
 
-    def test_tasks_are_scaled_together_or_each_by_itself(self):
-        apart = LabeledArms(scaling="task").sample(300, seed=0)
+    def test_tasks_are_scaled_each_by_itself_or_together(self):
+        apart = self.problem.sample(300, seed=0)
         assert (apart.min(axis=1) == 0).all()
         assert (apart.max(axis=1) == 1).all()
         # One scale for all: undone, the two are the same up to each task's shift and stretch.
@@ -263,8 +307,8 @@ class TestLabeledArms:
         stretched /= stretched.max(axis=1, keepdims=True)
         np.testing.assert_allclose(stretched, apart, atol=1e-5)
         assert ((self.tasks == 0) | (self.tasks == 1)).mean() < 1e-5  # hardly ever clipped
-        with pytest.raises(InvalidInputError, match="scaling"):
-            LabeledArms(scaling="none")
+        # The law of this name was the common one before.
+        assert self.problem.version > self.common.version
 
     def test_values_follow_the_number_of_common_labels(self):
         labels = self.problem.arm_labels.astype(float)

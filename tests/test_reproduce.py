@@ -33,7 +33,7 @@ def test_there_are_eighteen_noise_level_plots():
     panels = regret.noise_level_panels(PROFILES["paper"])
     assert len(panels) == 18
     counts = {p: sum(panel.problem == p for panel in panels) for p in regret.TITLES}
-    assert counts == {"popular-niche": 4, "bidding": 6, "maze": 4, "labeled-arms": 4}
+    assert counts == {"popular-niche": 4, "bidding": 6, "maze": 4, "labeled-arms-common": 4}
 
 
 def test_every_race_of_the_eighteen_has_all_policies_and_seeds():
@@ -120,6 +120,24 @@ def test_gaps_are_taken_seed_by_seed_with_the_same_rewards(store):
     # Gaps 1, 1 and 1, 5: tasks 1 and 3, seeds 1 and 3, although seeds differ by 10 themselves.
     assert told["above_first_line"] == 2.0
     np.testing.assert_allclose(told["stderr_of_that"], np.sqrt(2 / 2 + 2 / 2))
+
+
+def test_a_summary_says_until_when_the_first_line_was_behind(store):
+    lines = (
+        regret.Line("diffts", (diffts("maze", "imperfect", 0.1),)),
+        regret.Line("ucb1", (Run("maze", "perfect", "ucb1", 0.1),)),
+        regret.Line("gmmts-10 (perfect data)", (Run("maze", "perfect", "gmmts-10", 0.1),), True),
+    )
+    curves = ([3.0, 4.0, 5.0, 5.5], [2.0, 4.5, 4.9, 9.0], [0.0] * 4)
+    for line, values in zip(lines, curves, strict=True):
+        regrets = np.array([values, values]).T  # two tasks alike
+        arrays = {"rounds": np.arange(10, 50, 10), "regret": regrets, "simple_regret": regrets}
+        store.save(line.runs[0].key, arrays, {"seconds": 1.0})
+    (panel,) = regret.summarise(store, [regret.Panel("a", "maze", lines)])["panels"]
+    assert panel["best"] == "diffts"  # at the last round
+    assert panel["behind_until"] == 30  # of those who race; the reference is always below
+    (panel,) = regret.summarise(store, [regret.Panel("a", "maze", lines[:1])])["panels"]
+    assert panel["behind_until"] == 0
 
 
 def test_a_panel_is_shown_with_the_seeds_that_all_of_its_lines_have():
@@ -242,7 +260,7 @@ def test_everything_tiny_and_nothing_twice(tmp_path, monkeypatch):
     assert again == dict.fromkeys(outcome, "done")
     assert (tmp_path / "main.csv").read_bytes() == before
     verdicts = {v.claim: v for v in judge_claims(tmp_path)}
-    assert len(verdicts) == 13
+    assert len(verdicts) == 15
     images = next(v for claim, v in verdicts.items() if claim.startswith("images"))
     assert images[1:] == ("only of stand-in digits", None)
 
@@ -256,7 +274,7 @@ def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
             "regret": np.ones((1, 3)),
             "simple_regret": np.ones((1, 3)),
         }
-        shop.store.save(run.key, arrays, {"recipe": shop.digest(run.learned), "seconds": 1.0})
+        shop.store.save(run.key, arrays, {"recipe": shop.recipe_of(run), "seconds": 1.0})
 
     for key in ("maze/task-vectors", "maze/calibration-ours", "images/mnist-stand-in"):
         shop.store.save(key, {}, {"recipe": "another than today's"})

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from diffts.errors import ArtifactError
-from diffts.experiments.reproduce import EXPERIMENTS, PROFILES, judge_claims
-from diffts.experiments.reproduce.claims import FULL
+from diffts.experiments.reproduce import EXPERIMENTS, PROFILES, judge_claims, reproduce, tally
+from diffts.experiments.reproduce.claims import FULL, Verdict
 from diffts.experiments.reproduce.store import Store
 
 
@@ -23,17 +23,19 @@ def race(title, problem, regrets, best):
 
 def test_claims_are_judged_by_what_was_measured(tmp_path):
     names = ("popular-niche", "bidding", "maze")
-    panels = [race(f"{p} {d}", p, {"diffts": 10.0, "ucb1": 30.0, "gmmts-10": 20.0}, "diffts")
+    regrets = {"diffts": 10.0, "ucb1": 30.0, "gmmts-10": 20.0, "gts-full": 19.0}
+    panels = [race(f"{p} {d}", p, regrets, "diffts")
               for p in names for d in ("perfect", "imperfect")]  # fmt: skip
     (tmp_path / "main.json").write_text(json.dumps({"panels": panels}))
-    first, twice, par, *others = judge_claims(tmp_path)
+    first, twice, mixture, par, *others = judge_claims(tmp_path)
     assert (first.measured, first.agrees) == ("first in 6 of 6", True)
     assert twice.agrees
+    assert mixture.agrees
     assert par.agrees
     assert {verdict.agrees for verdict in others} == {None}  # nothing to judge them by
     panels[2] = race("bidding perfect", "bidding", {"diffts": 13.0, "gmmts-10": 10.0}, "gmmts-10")
     (tmp_path / "main.json").write_text(json.dumps({"panels": panels}))
-    first, _, par, *_ = judge_claims(tmp_path)
+    first, _, _, par, *_ = judge_claims(tmp_path)
     assert not first.agrees
     assert "first in 5 of 6; not in bidding perfect: 13.0, gmmts-10 10.0" in first.measured
     assert not par.agrees  # three standard errors worse
@@ -43,6 +45,54 @@ def test_claims_are_judged_by_what_was_measured(tmp_path):
     (tmp_path / "main.json").write_text(json.dumps({"panels": panels, "complete": False}))
     assert judge_claims(tmp_path)[0].measured.startswith("so far: first in 5 of 6")
     assert judge_claims(tmp_path)[0].agrees is None
+
+
+def test_the_mixture_and_the_gaussian_are_compared_on_perfect_data(tmp_path):
+    def main(of_mixture, imperfect=30.0):
+        panels = [
+            race(f"{p}, {d} data", p, {"diffts": 1.0, "gmmts-10": m, "gmmts-25": 99.0,
+                                       "gts-full": 20.0}, "diffts")
+            for p in ("popular-niche", "bidding", "maze")
+            for d, m in (("perfect", of_mixture), ("imperfect", imperfect))
+        ]  # fmt: skip
+        (tmp_path / "main.json").write_text(json.dumps({"panels": panels}))
+        return next(v for v in judge_claims(tmp_path) if v.claim.startswith("with a mixture"))
+
+    assert main(25.0, imperfect=10.0).agrees  # the paper has no mixture from imperfect data
+    verdict = main(19.0)  # the better one of the two counts
+    assert verdict.agrees is False
+    assert "popular-niche, perfect data: gmmts-10 19.0, gts-full 20.0" in verdict.measured
+    assert "bidding" not in verdict.measured
+
+
+def test_noise_levels_are_taken_together_problem_by_problem(tmp_path):
+    """Every policy at its best level: DiffTS may be behind at one of them."""
+
+    def verdict(elsewhere):
+        panels = [
+            race(f"{p}, {d} data, σ̂ = {level}", p, {"diffts": ours, "gmmts-10": other}, "diffts")
+            for p, d in ((f"problem {i}", d) for i in range(3) for d in ("perfect", "imperfect"))
+            for level, ours, other in ((0.1, 12.0, 11.0), (0.2, 10.0, 15.0), (0.3, 20.0, 30.0))
+        ]
+        panels[-1]["lines"]["gmmts-10"]["regret"] = elsewhere
+        (tmp_path / "noise-levels.json").write_text(json.dumps({"panels": panels}))
+        return next(v for v in judge_claims(tmp_path) if v.claim.startswith("over all"))
+
+    assert verdict(30.0).agrees
+    worse = verdict(9.0)
+    assert worse.agrees is False
+    assert worse.measured.startswith("smallest in 5 of 6")
+    last = "problem 2, imperfect data: 10.0 (σ̂ = 0.2), gmmts-10 9.0 (σ̂ = 0.3)"
+    assert worse.measured.endswith(last)
+
+
+def test_agreeing_and_disagreeing_claims_are_counted(tmp_path):
+    claims = [Verdict("a", "", True), Verdict("b", "", False), Verdict("c", "", None)]
+    assert tally(claims) == (1, 1, 1)
+    assert tally(claims).in_words == "1 of 3 claims agree, 1 does not, 1 is not decided."
+    reproduce(["claims"], "smoke", tmp_path)
+    told = json.loads((tmp_path / "claims.json").read_text())
+    assert told["tally"] == {"agree": 0, "disagree": 0, "undecided": 15, "claims": 15}
 
 
 def test_a_damaged_summary_or_marker_is_named(tmp_path):
@@ -74,7 +124,9 @@ def judged(tmp_path, start, **summaries):
 
 def test_ablations_are_judged(tmp_path):
     """Each judge says yes to what the paper says and no to the contrary."""
-    four = [(p, t) for p in ("labeled-arms", "popular-niche") for t in ("σ̂ = 0.1", "σ̂ = 0.05")]
+    four = [
+        (p, t) for p in ("labeled-arms-common", "popular-niche") for t in ("σ̂ = 0.1", "σ̂ = 0.05")
+    ]
 
     def panels(**regrets):
         return [plot(p, t, **regrets) for p, t in four]
@@ -93,11 +145,14 @@ def test_ablations_are_judged(tmp_path):
     helps = panels(with_EM=50.0, without_EM=60.0)
     too = [race("a", p, {"EM and SURE": 50.0, "SURE, no EM": 60.0}, None) for p, _ in four]
     assert judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too)
-    too[0] = race("a", "labeled-arms", {"EM and SURE": 50.0, "SURE, no EM": 51.0}, None)
+    too[0] = race("a", "labeled-arms-common", {"EM and SURE": 50.0, "SURE, no EM": 51.0}, None)
     assert not judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too)
     sure = [
         race(
-            f"{p}, {t}", p, {"λ = 0": 50.0, "λ = 0.1": 40.0 if p == "labeled-arms" else 60.0}, None
+            f"{p}, {t}",
+            p,
+            {"λ = 0": 50.0, "λ = 0.1": 40.0 if p == "labeled-arms-common" else 60.0},
+            None,
         )
         for p, t in four
     ]

@@ -94,13 +94,15 @@ def reproduce(
 
 def _print_claims(folder: Path) -> None:
     """The paper's claims beside what was measured."""
-    from diffts.experiments.reproduce import judge_claims
+    from diffts.experiments.reproduce import judge_claims, tally
 
     words = {True: "yes", False: "no", None: "-"}
     table = Table("the paper says", "measured", "agrees", show_lines=True)
-    for claim, measured, agrees in judge_claims(folder):
+    verdicts = judge_claims(folder)
+    for claim, measured, agrees in verdicts:
         table.add_row(claim, measured, words[agrees])
     out.print(table)
+    out.print(tally(verdicts).in_words, highlight=False)
 
 
 COMMANDS: dict[Callable[..., Any], str] = {

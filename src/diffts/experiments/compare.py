@@ -229,6 +229,16 @@ class Race:
         )
 
 
+def sets_for_choices(problem: Problem, seed: int = 0) -> TaskSets:
+    """Tasks to learn from, with development tasks in the place of the test tasks.
+
+    For sweeps and benchmarks: what is chosen by looking at a result must not be judged by the
+    tasks that it was chosen on.
+    """
+    tasks = problem.split(seed=seed)
+    return tasks._replace(test=problem.development(seed=seed, beside=tasks))
+
+
 def past_and_test(problem: Problem, past: int | None, test: int | None, seed: int) -> TaskSets:
     """Tasks to learn from, a fifth as many to calibrate on, and test tasks; None for defaults."""
     if past is None:

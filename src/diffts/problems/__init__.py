@@ -7,7 +7,7 @@ from collections.abc import Callable
 from diffts.problems.bidding import Bidding, WinLoseRewards
 from diffts.problems.groups import Groups
 from diffts.problems.imperfect import Corruption, ImperfectSets, corrupt
-from diffts.problems.labeled_arms import LabeledArms
+from diffts.problems.labeled_arms import LabeledArms, LabeledArmsCommon
 from diffts.problems.maze import Maze
 from diffts.problems.popular_niche import PopularNiche
 from diffts.problems.problem import (
@@ -22,6 +22,7 @@ from diffts.validation import one_of
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "popular-niche": PopularNiche,
     "labeled-arms": LabeledArms,
+    "labeled-arms-common": LabeledArmsCommon,
     "maze": Maze,
     "bidding": Bidding,
     "groups": Groups,
@@ -49,6 +50,7 @@ __all__ = [
     "Groups",
     "ImperfectSets",
     "LabeledArms",
+    "LabeledArmsCommon",
     "Maze",
     "PopularNiche",
     "Problem",

@@ -25,7 +25,7 @@ from diffts.problems.problem import (
 )
 from diffts.problems.simulated_slots import simulate_price_cdfs
 from diffts.seeding import KeyArray, Seed, as_generator
-from diffts.validation import finite_array
+from diffts.validation import finite_array, whole_number
 
 N_BIDS = 300
 ITEM_VALUE = 300
@@ -142,6 +142,36 @@ class Bidding(Problem):
         # The test set is dealt first: it stays the same whatever is left to learn from.
         test_set, calibration_set, train_set = np.split(chosen, np.cumsum([sizes[2], sizes[1]]))
         return TaskSets(train_set, calibration_set, test_set)
+
+    def development(
+        self, n: int | None = None, seed: Seed = 0, *, beside: TaskSets | None = None
+    ) -> Tasks:
+        """As for any problem; of real slots, some of those that are in none of the sets ``beside``.
+
+        Args:
+            n: number of tasks; None for as many as there are test tasks by default.
+            seed: the seed of the split.
+            beside: that split; must be given for real slots.
+        """
+        if self.win_rates is None:
+            return super().development(n, seed, beside=beside)
+        if beside is None:
+            raise InvalidInputError(
+                "beside: real slots are dealt out, so development tasks need to know the other "
+                "sets; give what split() returned"
+            )
+        n = whole_number("n", self.default_sizes[2] if n is None else n, 0)
+        slots = self._pick_slots(
+            self.win_rates, len(self.win_rates), self._development_stream(seed)
+        )
+        dealt = {task.tobytes() for tasks in beside for task in tasks}
+        free = slots[[slot.tobytes() not in dealt for slot in slots]]
+        if n > len(free):
+            raise InvalidInputError(
+                f"n: {n} development tasks asked for, but only {len(free)} of {len(slots)} slots "
+                "are in none of the other sets"
+            )
+        return free[:n]
 
     def _draw(self, n: int, rng: np.random.Generator) -> Tasks:
         if self.win_rates is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +19,11 @@ from diffts.validation import finite_array
 class Corruption:
     """Each entry is hidden with probability ``missing``; the others get Gaussian noise.
 
-    The defaults are the paper's.
+    The defaults are the paper's. The version is raised, by hand, when the law or the random
+    numbers change.
     """
+
+    version: ClassVar[int] = 1
 
     missing: float = 0.5
     noise: float = 0.1

@@ -85,6 +85,8 @@ class Problem(abc.ABC):
         noise_std: assumed noise level ``σ̂`` of one reward, as the paper sets it.
         horizon: default number of rounds of an experiment.
         default_sizes: default sizes of the training, calibration and test sets.
+        version: raised, by hand, when the law of tasks or rewards or their random numbers change:
+            results of another version are not this problem's.
         rewards: the law of a reward; a pytree, to be passed into compiled functions.
         suggested_network: a network that suits these tasks, if there is advice to give.
     """
@@ -94,6 +96,7 @@ class Problem(abc.ABC):
     noise_std: ClassVar[float]
     horizon: ClassVar[int]
     default_sizes: ClassVar[tuple[int, int, int]] = (5000, 1000, 100)
+    version: ClassVar[int] = 1
 
     @property
     @abc.abstractmethod
@@ -131,6 +134,9 @@ class Problem(abc.ABC):
     ) -> TaskSets:
         """Independent sets of tasks to learn from, to calibrate on and to be judged by.
 
+        The test tasks are for the last run alone. Whatever is chosen by looking at results, a
+        network, its width, a number of steps, is chosen on the tasks of :meth:`development`.
+
         Args:
             train: number of training tasks; None takes the problem's default, as below.
             calibration: number of calibration tasks.
@@ -141,6 +147,24 @@ class Problem(abc.ABC):
         sizes = self._sizes(train, calibration, test)
         streams = independent_streams(seed, len(sizes))
         return TaskSets(*(self.sample(n, rng) for n, rng in zip(sizes, streams, strict=True)))
+
+    def development(
+        self, n: int | None = None, seed: Seed = 0, *, beside: TaskSets | None = None
+    ) -> Tasks:
+        """Tasks for choices, from a random stream that none of the sets of :meth:`split` has.
+
+        Args:
+            n: number of tasks; None for as many as there are test tasks by default.
+            seed: the seed of the split: its sets and these are independent.
+            beside: that split; needed only where there are finitely many tasks to deal out.
+        """
+        del beside  # other streams have other tasks
+        n = whole_number("n", self.default_sizes[2] if n is None else n, 0)
+        return self.sample(n, self._development_stream(seed))
+
+    def _development_stream(self, seed: Seed) -> np.random.Generator:
+        """The stream after those of the training, calibration and test tasks."""
+        return independent_streams(seed, len(TaskSets._fields) + 1)[-1]
 
     def draw_rewards(
         self, key: KeyArray, means: Float[Array, " K"], arms: Int[Array, "*shape"]
@@ -167,7 +191,10 @@ class Problem(abc.ABC):
 
 
 def independent_streams(seed: Seed, count: int) -> list[np.random.Generator]:
-    """``count`` generators, independent of each other, all determined by ``seed``."""
+    """``count`` generators, independent of each other, all determined by ``seed``.
+
+    The first of them are the same whatever ``count`` is.
+    """
     roots = as_generator(seed).integers(2**63, size=count)
     return [np.random.default_rng(int(root)) for root in roots]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from diffts.errors import InvalidInputError
 from diffts.experiments.reproduce import images, pictures, regret
-from diffts.experiments.reproduce.claims import Verdict, judge_claims
+from diffts.experiments.reproduce.claims import Verdict, judge_claims, tally
 from diffts.experiments.reproduce.profile import PROFILES, Profile, get_profile
 from diffts.experiments.reproduce.regret import Panel
 from diffts.experiments.reproduce.runs import Learned
@@ -36,6 +36,7 @@ class Experiment:
         write: how such another experiment works and writes its files, for some problems; returns
             'done', or how much of it is.
         is_possible: whether it can be had; by default it can.
+        caveat: what to know before one believes its figures; in its summary, too.
         is_finished: whether it is in the store, where it is one part; one of several parts writes
             those that are.
     """
@@ -46,6 +47,7 @@ class Experiment:
     write: Callable[[Workshop, Path, Sequence[str]], str] | None = None
     is_possible: Callable[[Workshop], bool] = lambda _: True
     is_finished: Callable[[Workshop], bool] = lambda _: True
+    caveat: str = ""
 
 
 def _tasks(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
@@ -117,7 +119,9 @@ def _claims(shop: Workshop, folder: Path, problems: Sequence[str]) -> str:
     verdicts = judge_claims(folder)
     write_rows(folder / "claims.csv", [verdict._asdict() for verdict in verdicts])
     made = provenance(shop.store, "claims", shop.profile, [])
-    write_summary(folder / "claims.json", made | {"claims": [v._asdict() for v in verdicts]})
+    counts: dict[str, Any] = {"tally": tally(verdicts)._asdict() | {"claims": len(verdicts)}}
+    told = counts | {"claims": [verdict._asdict() for verdict in verdicts]}
+    write_summary(folder / "claims.json", made | told)
     return "done"
 
 
@@ -168,10 +172,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         columns=None,
     ),
     "real-slots": Experiment(
-        "bidding priors learned on simulated slots, on real ones (needs --data-dir)",
+        "bidding priors learned on simulated slots, on real ones, to whose quantiles the simulator "
+        "was fitted (needs --data-dir)",
         regret.real_slot_panels,
         columns=3,
         is_possible=lambda shop: shop.real_slots is not None or shop.has_real_runs,
+        caveat="The simulator that the priors learned from was fitted to quantiles of the mean "
+        "prices and of the standard deviations of these same real slots: no independent test.",
     ),
     "sampled-noise": Experiment(
         "predicted or sampled noise in the diffused observation", regret.sampled_noise_panels
@@ -304,6 +311,8 @@ def _write_regrets(
     made: dict[str, Any] = provenance(shop.store, name, shop.profile, parts, needs_data)
     made["plots"] = f"{len(panels)} of {len(wanted)}"
     made["complete"] = panels == wanted
+    if experiment.caveat:
+        made["caveat"] = experiment.caveat
     write_summary(folder / f"{name}.json", made | regret.summarise(shop.store, panels))
     grid = []
     for panel in panels:
@@ -332,4 +341,4 @@ def _in_rows(
     ]
 
 
-__all__ = ["EXPERIMENTS", "PROFILES", "Experiment", "Verdict", "judge_claims", "reproduce"]
+__all__ = ["EXPERIMENTS", "PROFILES", "Experiment", "Verdict", "judge_claims", "reproduce", "tally"]

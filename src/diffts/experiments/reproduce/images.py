@@ -7,8 +7,10 @@ one more repeat at λ = 1.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,9 @@ from numpy.typing import NDArray
 
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.experiments.image_scores import diversity, frechet_distance, masked_rmse
+from diffts.experiments.reproduce.fingerprints import KNOWN, digest, fingerprint
 from diffts.experiments.reproduce.profile import Profile
-from diffts.experiments.reproduce.recipes import digest
+from diffts.experiments.reproduce.recipes import sampler_versions, samplers_of
 from diffts.experiments.reproduce.runs import DATA
 from diffts.experiments.reproduce.store import Arrays
 from diffts.experiments.reproduce.workshop import SEED, Workshop
@@ -29,6 +32,7 @@ from diffts.learning import (
     learn_priors,
     learn_priors_imperfect,
 )
+from diffts.problems import Corruption
 from diffts.problems.images import Images, read_images, stand_in_digits
 
 SHOWN = 40
@@ -89,8 +93,34 @@ def is_finished(shop: Workshop, name: str) -> bool:
 def _recipe_of(shop: Workshop, name: str) -> str:
     """For 28 by 28 pixels, whatever the images are: to draw results again needs no images."""
     side = 8 if source_of(shop, name) == "stand-in digits" else 28
-    how = [network_for(side, side, shop.profile), _training(shop.profile)]
-    return digest([*how, procedure_for(name, shop.profile), shop.profile.images])
+    procedure = procedure_for(name, shop.profile)
+    return digest(
+        [
+            network_for(side, side, shop.profile),
+            _training(shop.profile),
+            procedure,
+            shop.profile.images,
+            _fingerprint(shop, name),
+            Corruption.version,
+            # The paper's rebuilds images from what is seen of them.
+            sampler_versions({"paper", *samplers_of(procedure)}),
+        ]
+    )
+
+
+def _fingerprint(shop: Workshop, name: str) -> str:
+    """Of the images; where they are not at hand, of those of the published results."""
+    source = source_of(shop, name)
+    if source is None:
+        return KNOWN[name]
+    is_real = source == name and shop.data_dir is not None
+    return _fingerprint_of(shop.data_dir / name if is_real else None)  # type: ignore[operator]
+
+
+@functools.cache
+def _fingerprint_of(folder: Path | None) -> str:
+    """Of the images of a folder; of the stand-ins without one."""
+    return fingerprint((stand_in_digits() if folder is None else read_images(folder)).pixels)
 
 
 def _images(shop: Workshop, name: str) -> Images:
@@ -233,9 +263,11 @@ def _learn(
             **network,
         )
 
-    key, sizes = key_of(shop, name), profile.images
-    return _kept(shop, key, ("clean",), digest([network, config, sizes]), from_clean) | _kept(
-        shop, key, _from_corrupted(name), digest([network, procedure, sizes]), from_corrupted
+    key, data = key_of(shop, name), [profile.images, _fingerprint(shop, name)]
+    samplers = sampler_versions(samplers_of(procedure))
+    corrupted = digest([network, procedure, *data, Corruption.version, samplers])
+    return _kept(shop, key, ("clean",), digest([network, config, *data]), from_clean) | _kept(
+        shop, key, _from_corrupted(name), corrupted, from_corrupted
     )
 
 

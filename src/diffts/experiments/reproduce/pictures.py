@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffts.diffusion.prior import DiffusionPrior
+from diffts.experiments.reproduce.fingerprints import digest, fingerprint
+from diffts.experiments.reproduce.profile import Profile
+from diffts.experiments.reproduce.recipes import sampler_versions
 from diffts.experiments.reproduce.regret import ABLATION_PROBLEMS
 from diffts.experiments.reproduce.runs import Learned
 from diffts.experiments.reproduce.store import Arrays
 from diffts.experiments.reproduce.workshop import SEED, Workshop
 from diffts.learning import TrainingConfig, calibrate, learn_prior
-from diffts.problems import Groups, PopularNiche
+from diffts.problems import Groups, PopularNiche, TaskSets
 from diffts.problems.groups import hide, recall_precision
 from diffts.problems.maze import OPEN, WALL, to_image
 
@@ -101,12 +104,40 @@ def task_rows(shop: Workshop, problems: Sequence[str]) -> list[dict[str, Any]]:
 # --- 20 Groups -----------------------------------------------------------------------------------
 
 
-_GROUPS_PART = ("groups/completions", "the paper's")
+_GROUP_SIZES = (5000, 1000, 100)
+_GROUP_SAMPLERS = {"predicted": "paper", "sampled": "paper-sampled-noise"}
 
 
 def has_groups(shop: Workshop) -> bool:
-    """Whether they are in the store."""
-    return shop.has(*_GROUPS_PART)
+    """Whether they are in the store, of today's recipe."""
+    return shop.has(*_groups_part(shop))
+
+
+def _group_tasks(profile: Profile) -> TaskSets:
+    return Groups().split(*(profile.sizes or _GROUP_SIZES), seed=SEED)
+
+
+def _group_learning(profile: Profile) -> dict[str, Any]:
+    """The paper's network and training, or a tiny one."""
+    return {
+        "network": "residual-mlp" if profile.tiny else "residual-conv",
+        "options": {"width": 16} if profile.tiny else None,
+        "config": TrainingConfig(steps=max(1, round(15_000 * profile.length))),
+    }
+
+
+def _groups_part(shop: Workshop) -> tuple[str, str]:
+    """Where they are in the store, and their recipe."""
+    how = _group_learning(shop.profile)
+    tasks = _group_tasks(shop.profile)
+    recipe = [
+        Groups.version,
+        {name: fingerprint(values) for name, values in tasks._asdict().items()},
+        *how.values(),
+        shop.profile.chain,
+        sampler_versions(_GROUP_SAMPLERS.values()),
+    ]
+    return "groups/completions", digest(recipe)
 
 
 def groups(shop: Workshop) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -125,20 +156,12 @@ def groups(shop: Workshop) -> tuple[dict[str, Any], dict[str, Any]]:
 
     def make() -> tuple[Arrays, dict[str, Any]]:
         profile = shop.profile
-        sizes = profile.sizes or (5000, 1000, 100)
-        tasks = Groups().split(*sizes, seed=SEED)
-        prior = learn_prior(
-            tasks.train,
-            tasks.calibration,
-            network="residual-mlp" if profile.tiny else "residual-conv",
-            options={"width": 16} if profile.tiny else None,
-            config=TrainingConfig(steps=max(1, round(15_000 * profile.length))),
-            seed=SEED,
-        )
+        tasks = _group_tasks(profile)
+        prior = learn_prior(tasks.train, tasks.calibration, seed=SEED, **_group_learning(profile))
         evidence = hide(tasks.test, seed=SEED + 1)
         drawn = {
             kind: prior.posterior_sample(evidence, sampler=sampler, steps=profile.chain, seed=SEED)
-            for kind, sampler in (("predicted", "paper"), ("sampled", "paper-sampled-noise"))
+            for kind, sampler in _GROUP_SAMPLERS.items()
         }
         scores = {
             f"{what} with {kind} noise": value
@@ -158,7 +181,7 @@ def groups(shop: Workshop) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays = {f"panel{i}": np.asarray(p[:SHOWN], np.float32) for i, p in enumerate(panels)}
         return arrays, {"scores": scores}
 
-    arrays, note = shop.cached(*_GROUPS_PART, make)
+    arrays, note = shop.cached(*_groups_part(shop), make)
     return {name: arrays[f"panel{i}"] for i, name in enumerate(names)}, note
 
 

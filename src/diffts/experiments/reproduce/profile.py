@@ -83,7 +83,12 @@ PROFILES = {
     "paper": Profile(
         name="paper",
         sizes=None,
-        horizons={"popular-niche": 1000, "labeled-arms": 1000, "bidding": 1000, "maze": 300},
+        horizons={
+            "popular-niche": 1000,
+            "labeled-arms-common": 1000,
+            "bidding": 1000,
+            "maze": 300,
+        },
         records=50,
         seeds=(0, 1, 2),
         length=1.0,
@@ -95,7 +100,7 @@ PROFILES = {
     "smoke": Profile(
         name="smoke",
         sizes=(60, 30, 3),
-        horizons={"popular-niche": 10, "labeled-arms": 10, "bidding": 10, "maze": 4},
+        horizons={"popular-niche": 10, "labeled-arms-common": 10, "bidding": 10, "maze": 4},
         records=5,
         seeds=(0, 1),
         length=0.0002,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
+from collections.abc import Iterable
 from typing import Any
 
 from diffts.errors import InvalidInputError
 from diffts.experiments.compare import Recipe
+from diffts.experiments.reproduce.fingerprints import digest
 from diffts.experiments.reproduce.profile import Profile
 from diffts.experiments.reproduce.runs import DATA
 from diffts.learning import PROCEDURES, Procedure, TrainingConfig
@@ -19,7 +19,7 @@ NOISE_LEVELS: dict[str, tuple[float, ...]] = {
     "popular-niche": (0.1, 0.05),
     "bidding": (0.2, 0.1, 0.3),
     "maze": (0.1, 0.05),
-    "labeled-arms": (0.1, 0.05),
+    "labeled-arms-common": (0.1, 0.05),
 }
 
 _TRAINING = TrainingConfig(steps=15_000, decay="cosine", ema_decay=0.995)
@@ -27,16 +27,19 @@ _TRAINING = TrainingConfig(steps=15_000, decay="cosine", ema_decay=0.995)
 #: From imperfect data, with the sampler that these three problems were measured with.
 _IMPERFECT = dataclasses.replace(PROCEDURES["default"], sampler="moment-learned")
 
+_LABELED_ARMS = (
+    Recipe("residual-mlp", {"width": 256}, "clean", dataclasses.replace(_TRAINING, steps=6000)),
+    _IMPERFECT,
+)
+
 #: Network and training of each problem; longer or wider is not better everywhere.
 _OURS: dict[str, tuple[Recipe, Procedure]] = {
     "popular-niche": (
         Recipe("residual-mlp", {"width": 512}, "clean", _TRAINING),
         _IMPERFECT,
     ),
-    "labeled-arms": (
-        Recipe("residual-mlp", {"width": 256}, "clean", dataclasses.replace(_TRAINING, steps=6000)),
-        _IMPERFECT,
-    ),
+    "labeled-arms": _LABELED_ARMS,
+    "labeled-arms-common": _LABELED_ARMS,
     "bidding": (
         Recipe("residual-mlp", {"width": 512}, "residual", _TRAINING),
         # The arms are so correlated that draws are better than noisy observations of single arms.
@@ -114,23 +117,96 @@ def procedure_for(problem: Problem, learner: str, profile: Profile) -> Procedure
 #: To be raised when a fit of the baselines or of the factor Gaussian changes.
 FITS_VERSION = 1
 
+#: To be raised, by hand, when a sampler's law or its random numbers change.
+SAMPLER_VERSIONS = {
+    "paper": 1,
+    "paper-sampled-noise": 1,
+    "moment": 1,
+    "moment-diagonal": 1,
+    "moment-learned": 1,
+    "moment-damped": 1,
+}
 
-def digest_of(problem: Problem, data: str, learner: str, profile: Profile) -> str:
-    """Twelve letters that change with how a prior is learned: a changed recipe is learned anew."""
+
+def sampler_versions(names: Iterable[str]) -> dict[str, int]:
+    """The versions of some samplers."""
+    return {name: SAMPLER_VERSIONS[name] for name in sorted(names)}
+
+
+def samplers_of(procedure: Procedure) -> set[str]:
+    """The samplers that have a say in what a procedure learns."""
+    used = {procedure.sampler}
+    if procedure.latents == "chain":
+        used.add("paper-sampled-noise")  # of the latents that are kept
+    if procedure.select or procedure.patience:
+        used.add("moment-damped")  # of the held-out score that chooses the weights
+    return used
+
+
+def digest_of(
+    problem: Problem, data: str, learner: str, profile: Profile, fingerprints: dict[str, str]
+) -> str:
+    """Twelve letters that change with how a prior is learned: a changed recipe is learned anew.
+
+    Args:
+        problem: whose tasks it is learned from.
+        data: how they are observed, a key of ``DATA``.
+        learner: by which procedure.
+        profile: with which sizes.
+        fingerprints: of the problem's sets of tasks.
+    """
     recipe = recipe_for(problem, profile)
     how: Any = recipe.training if data == "perfect" else procedure_for(problem, learner, profile)
+    samplers = samplers_of(how) if isinstance(how, Procedure) else set()
     exact = learner in CALIBRATED_ON_EXACT
     return digest(
-        [recipe.network_for(problem), how, exact, DATA[data], FITS_VERSION, profile.sizes]
+        [
+            recipe.network_for(problem),
+            how,
+            exact,
+            digest_of_data(problem, data, fingerprints, ("train", "calibration")),
+            FITS_VERSION,
+            profile.sizes,
+            sampler_versions(samplers),
+        ]
     )
 
 
-def digest_of_baseline(policy: str, data: str, profile: Profile) -> str:
-    """The same for a policy that is not DiffTS."""
-    return digest([policy, DATA[data], FITS_VERSION, profile.sizes])
+def digest_of_baseline(
+    problem: Problem, policy: str, data: str, profile: Profile, fingerprints: dict[str, str]
+) -> str:
+    """The same for a policy that is not DiffTS; UCB1 learns nothing from past tasks."""
+    used = () if policy == "ucb1" else ("train",)
+    learned_from = digest_of_data(problem, data, fingerprints, used)
+    return digest([policy, learned_from, FITS_VERSION, profile.sizes])
 
 
-def digest(content: list[Any]) -> str:
-    """Twelve letters for plain values and dataclasses."""
-    plain = [dataclasses.asdict(v) if dataclasses.is_dataclass(v) else v for v in content]  # type: ignore[arg-type]
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
+def digest_of_data(
+    problem: Problem, data: str, fingerprints: dict[str, str], sets: Iterable[str]
+) -> str:
+    """What a prior is learned from: the problem's law, the tasks, and how they are observed."""
+    corruption = DATA[data]
+    return digest(
+        [
+            problem.name,
+            problem.version,
+            {name: fingerprints[name] for name in sets},
+            corruption,
+            None if corruption is None else corruption.version,
+        ]
+    )
+
+
+def digest_of_run(
+    learned: str, played_on: str, samplers: Iterable[str] = (), rewards_seed: int = 0
+) -> str:
+    """What a run's result follows from.
+
+    Args:
+        learned: digest of the prior or of the baseline that plays.
+        played_on: fingerprint of the tasks.
+        samplers: names of the posterior samplers that it draws with.
+        rewards_seed: seed of the rewards.
+    """
+    recipe = digest([learned, played_on, sampler_versions(samplers)])
+    return f"{recipe}-rewards{rewards_seed}" if rewards_seed else recipe

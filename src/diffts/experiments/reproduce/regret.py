@@ -15,13 +15,14 @@ from diffts.experiments.reproduce.runs import Run, diffts
 from diffts.experiments.reproduce.store import Store
 
 MAIN_PROBLEMS = ("popular-niche", "bidding", "maze")
-ABLATION_PROBLEMS = ("labeled-arms", "popular-niche")
+ABLATION_PROBLEMS = ("labeled-arms-common", "popular-niche")
 TITLES = {
     "popular-niche": "Popular and Niche",
-    "labeled-arms": "Labeled Arms",
+    "labeled-arms-common": "Labeled Arms (common scale)",
     "bidding": "Bidding (simulated slots)",
     "maze": "2D Maze",
 }
+REAL_SLOTS = "real slots (simulator fitted to them)"
 MIXTURES = ("gmmts-10", "gmmts-25")
 
 
@@ -185,7 +186,7 @@ def real_slot_panels(profile: Profile) -> list[Panel]:
             (0,),
             mixtures=_imperfect_mixtures("bidding", profile),
             tasks="real",
-            title=f"real slots\n{data} data, σ̂ = {noise_std:g}",
+            title=f"{REAL_SLOTS}\n{data} data, σ̂ = {noise_std:g}",
         )
         for data in ("perfect", "imperfect")
         for noise_std in sorted(NOISE_LEVELS["bidding"])
@@ -305,10 +306,22 @@ def rows(store: Store, panels: Sequence[Panel]) -> list[dict[str, Any]]:
 def summarise(store: Store, panels: Sequence[Panel]) -> dict[str, Any]:
     """Of each panel the final regrets, the order, and the gap of each line to the first one.
 
+    ``behind_until`` is the last recorded round at which the first line was not the lowest of those
+    that race, 0 if it always was: the order above is that of the last round alone.
+
     The gap's standard error is that of the mean over tasks, task by task, and over seeds, seed by
     seed, where there are several.
     """
     return {"panels": [_summary_of(store, panel) for panel in panels]}
+
+
+def _behind_until(curves: Sequence[Curve]) -> int:
+    """The last recorded round at which the first of these curves was not the lowest; 0 if none."""
+    first, *others = curves
+    if not others:
+        return 0
+    behind = first.mean > np.min([one.mean for one in others], axis=0)
+    return int(first.rounds[behind][-1]) if behind.any() else 0
 
 
 def _summary_of(store: Store, panel: Panel) -> dict[str, Any]:
@@ -334,5 +347,6 @@ def _summary_of(store: Store, panel: Panel) -> dict[str, Any]:
         "seeds": len(curves[first].final),
         "best": ranking[0],
         "ranking": ranking,
+        "behind_until": _behind_until([curves[label] for label in racing]),
         "lines": lines,
     }

@@ -23,12 +23,15 @@ from diffts.bandits.simulate import simulate_side_by_side
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.experiments.compare import Race
+from diffts.experiments.reproduce.fingerprints import KNOWN, fingerprint
 from diffts.experiments.reproduce.profile import Profile
 from diffts.experiments.reproduce.recipes import (
     CALIBRATED_ON_EXACT,
     FITS_VERSION,
     digest_of,
     digest_of_baseline,
+    digest_of_data,
+    digest_of_run,
     procedure_for,
     recipe_for,
 )
@@ -114,8 +117,8 @@ class Workshop:
                 self._learn_imperfect(problem, chosen)
 
     def is_played(self, run: Run) -> bool:
-        """Whether a run is in the store, with a prior of today's recipe."""
-        return self.has(run.key, self._recipe_of(run))
+        """Whether a run is in the store, made as it would be made today."""
+        return self.has(run.key, self.recipe_of(run))
 
     def is_learned(self, learned: Learned) -> bool:
         """Whether a prior is in the store, learned by today's recipe."""
@@ -124,15 +127,24 @@ class Workshop:
 
     def digest(self, learned: Learned) -> str:
         """Of the recipe by which a prior is learned."""
-        problem = self.field(learned.problem).problem
-        return digest_of(problem, learned.data, learned.learner, self.profile)
+        field = self.field(learned.problem)
+        return digest_of(
+            field.problem, learned.data, learned.learner, self.profile, field.fingerprints
+        )
 
-    def _recipe_of(self, run: Run) -> str:
+    def recipe_of(self, run: Run) -> str:
+        """Of all that a run's result follows from."""
+        field = self.field(run.problem)
+        played_on = (
+            field.fingerprints["test"] if run.tasks == "test" else self._real_slots_fingerprint
+        )
         if run.learned is not None:
-            recipe = self.digest(run.learned)
-        else:
-            recipe = digest_of_baseline(run.policy, run.data, self.profile)
-        return f"{recipe}-rewards{run.seed}" if run.seed else recipe
+            learned = self.digest(run.learned)
+            return digest_of_run(learned, played_on, [run.sampler], rewards_seed=run.seed)
+        baseline = digest_of_baseline(
+            field.problem, run.policy, run.data, self.profile, field.fingerprints
+        )
+        return digest_of_run(baseline, played_on, rewards_seed=run.seed)
 
     def has(self, key: str, recipe: str) -> bool:
         """Whether a part is in the store, made by this recipe."""
@@ -269,7 +281,7 @@ class Workshop:
                 }
                 note = {
                     "run": dataclasses.asdict(run),
-                    "recipe": self._recipe_of(run),
+                    "recipe": self.recipe_of(run),
                     "seconds": simulation.seconds,
                 }
                 self.store.save(run.key, arrays, note)
@@ -290,9 +302,21 @@ class Workshop:
         )
         return make_policy(run.policy, given)
 
-    def _real_tasks(self) -> Any:
+    @cached_property
+    def _real_slots(self) -> Bidding:
         assert self.real_slots is not None
-        real = Bidding.from_logs(self.real_slots, MIN_PRICES)
+        return Bidding.from_logs(self.real_slots, MIN_PRICES)
+
+    @cached_property
+    def _real_slots_fingerprint(self) -> str:
+        """Of the user's table; without one, of that of the published results."""
+        if self.real_slots is None:
+            return KNOWN["real slots"]
+        assert self._real_slots.win_rates is not None
+        return fingerprint(self._real_slots.win_rates)
+
+    def _real_tasks(self) -> Any:
+        real = self._real_slots
         assert real.win_rates is not None
         count = len(real.win_rates) if self.profile.sizes is None else self.profile.sizes[2]
         return real.sample(count, seed=SEED)
@@ -336,6 +360,11 @@ class _Field:
         train, calibration, test = self.profile.sizes or (None, None, None)
         return self.problem.split(train, calibration, test, seed=SEED)
 
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """Of each set of tasks, by its name."""
+        return {name: fingerprint(tasks) for name, tasks in self.sets._asdict().items()}
+
     def known(self, data: str) -> ImperfectSets:
         """Training and calibration tasks as they are observed; the same values every time."""
         if data not in self._known:
@@ -359,7 +388,7 @@ class _Field:
             gaussian = fitted.gaussian
             return {"mean": gaussian.mean, "covariance": gaussian.covariance}, {"rank": fitted.rank}
 
-        arrays, note = self._kept(f"{data}-factors", fit)
+        arrays, note = self._kept(data, "factors", fit)
         return FactorFit(Gaussian(arrays["mean"], arrays["covariance"]), int(note["rank"]))
 
     def mixture(self, data: str, components: int) -> GaussianMixture:
@@ -376,23 +405,30 @@ class _Field:
             }
             return arrays, {}
 
-        arrays, _ = self._kept(f"{data}-mixture{components}", fit)
+        arrays, _ = self._kept(data, f"mixture{components}", fit)
         mixture = GaussianMixture(arrays["weights"], arrays["means"], arrays["covariances"])
         self._mixtures[data, components] = mixture
         return mixture
 
     def _kept(
-        self, name: str, fit: Callable[[], tuple[Arrays, dict[str, Any]]]
+        self, data: str, what: str, fit: Callable[[], tuple[Arrays, dict[str, Any]]]
     ) -> tuple[Arrays, dict[str, Any]]:
         """A fit that is made once; how long it took is kept apart, since fits are large."""
+        name = f"{data}-{what}"
         key = f"{self.problem.name}/fits/{name}-v{FITS_VERSION}"
-        if not self.store.has(key):
-            started = time.perf_counter()
-            arrays, note = fit()
-            note["seconds"] = time.perf_counter() - started
-            # The time first: what is killed between the two is fitted and timed again.
-            self.store.save(fit_time_key(self.problem.name, name), {}, note)
-            self.store.save(key, arrays, note)
+        fitted_to = digest_of_data(self.problem, data, self.fingerprints, ("train", "calibration"))
+        if self.store.has(key):
+            arrays, note = self.store.load(key)
+            # Fits of the first versions of the problems do not say what they were fitted to.
+            unknown = fitted_to if self.problem.version == 1 else None
+            if note.get("fitted_to", unknown) == fitted_to:
+                return arrays, note
+        started = time.perf_counter()
+        arrays, note = fit()
+        note |= {"seconds": time.perf_counter() - started, "fitted_to": fitted_to}
+        # The time first: what is killed between the two is fitted and timed again.
+        self.store.save(fit_time_key(self.problem.name, name), {}, note)
+        self.store.save(key, arrays, note)
         return self.store.load(key)
 
 
