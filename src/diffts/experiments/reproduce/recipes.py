@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -121,11 +122,21 @@ FITS_VERSION = 1
 SAMPLER_VERSIONS = {
     "paper": 1,
     "paper-sampled-noise": 1,
-    "moment": 1,
+    "moment": 2,  # the solve only contracts
     "moment-diagonal": 1,
     "moment-learned": 1,
     "moment-damped": 1,
 }
+
+
+#: The same of the policies that play sets of arms (mazes). 2: the posteriors of Gaussians and
+#: mixtures in full precision; DiffTS recommends by a posterior mean.
+SETS_VERSIONS = {"gts-full": 2, "gmmts": 2, "diffts": 2}
+
+
+def policy_version(policy: str, single_arm: bool) -> int:
+    """The version of a policy, as it plays single arms or sets of them."""
+    return 1 if single_arm else SETS_VERSIONS.get(re.sub(r"-\d+$", "", policy), 1)
 
 
 def sampler_versions(names: Iterable[str]) -> dict[str, int]:
@@ -198,7 +209,11 @@ def digest_of_data(
 
 
 def digest_of_run(
-    learned: str, played_on: str, samplers: Iterable[str] = (), rewards_seed: int = 0
+    learned: str,
+    played_on: str,
+    samplers: Iterable[str] = (),
+    rewards_seed: int = 0,
+    version: int = 1,
 ) -> str:
     """What a run's result follows from.
 
@@ -207,6 +222,8 @@ def digest_of_run(
         played_on: fingerprint of the tasks.
         samplers: names of the posterior samplers that it draws with.
         rewards_seed: seed of the rewards.
+        version: of the policy.
     """
-    recipe = digest([learned, played_on, sampler_versions(samplers)])
+    newer = [version] if version > 1 else []
+    recipe = digest([learned, played_on, sampler_versions(samplers), *newer])
     return f"{recipe}-rewards{rewards_seed}" if rewards_seed else recipe

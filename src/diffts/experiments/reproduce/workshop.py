@@ -32,6 +32,7 @@ from diffts.experiments.reproduce.recipes import (
     digest_of_baseline,
     digest_of_data,
     digest_of_run,
+    policy_version,
     procedure_for,
     recipe_for,
 )
@@ -138,13 +139,14 @@ class Workshop:
         played_on = (
             field.fingerprints["test"] if run.tasks == "test" else self._real_slots_fingerprint
         )
+        version = policy_version(run.policy, actions_of(field.problem).single_arm)
         if run.learned is not None:
             learned = self.digest(run.learned)
-            return digest_of_run(learned, played_on, [run.sampler], rewards_seed=run.seed)
+            return digest_of_run(learned, played_on, [run.sampler], run.seed, version)
         baseline = digest_of_baseline(
             field.problem, run.policy, run.data, self.profile, field.fingerprints
         )
-        return digest_of_run(baseline, played_on, rewards_seed=run.seed)
+        return digest_of_run(baseline, played_on, (), run.seed, version)
 
     def has(self, key: str, recipe: str) -> bool:
         """Whether a part is in the store, made by this recipe."""
@@ -434,14 +436,6 @@ class _Field:
 
 def _calibrated_on_exact(prior: DiffusionPrior, sets: TaskSets, seed: int) -> DiffusionPrior:
     """The same prior with errors from exact calibration tasks."""
-    shift, scale = float(prior.shift), float(prior.scale)
-    standard = (sets.calibration - shift) / scale
+    standard = (sets.calibration - float(prior.shift)) / float(prior.scale)
     tau = calibrate(prior.denoiser, standard, schedule=prior.schedule, seed=seed + 1)
-    return DiffusionPrior(
-        prior.denoiser,
-        np.asarray(tau),
-        schedule=prior.schedule,
-        shift=shift,
-        scale=scale,
-        metadata=prior.metadata | {"calibrated_on": "exact tasks"},
-    )
+    return prior.with_errors(np.asarray(tau), calibrated_on="exact tasks")
