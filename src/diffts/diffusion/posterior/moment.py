@@ -88,20 +88,21 @@ class MomentSampler(PosteriorSampler):
             return jacobian_part(u) + unexplained * u
 
         residual = jnp.where(evidence.mask, evidence.mean - x0_hat, 0.0)
-        # Arms observed without noise, of a denoiser without error: nothing is left to learn.
         diagonal = jnp.maximum(sigma2 + tau2, 1e-12)
+        # Arms observed without noise, of a denoiser without error, tell nothing of the others.
+        telling = evidence.mask & (sigma2 + tau2 > 1e-12)
         u = _solve_observed(
             covariance_times,
-            residual,
+            jnp.where(telling, residual, 0.0),
             diagonal,
             sigma2,
-            evidence.mask,
+            telling,
             self.iterations,
             self.damped,
         )
         moved = covariance_times(u)
         if self.iterations:
-            moved = moved * _contraction(residual, moved, sigma2, tau2, evidence.mask)
+            moved = moved * _contraction(residual, moved, sigma2, tau2, telling)
         shared = x0_hat + moved
 
         # At ℓ = 0 the answer is the exact product of N(x̂_0, τ²) and N(y, σ²), arm by arm; an
