@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from diffts.bandits.actions import actions_of
@@ -111,12 +112,11 @@ def train_prior_imperfect(
     recipe = Recipe() if recipe is None else recipe
     how: dict[str, Any] = {"seed": seed, **recipe.network_for(problem)}
     if recipe.sure == "auto":
-        if checkpoint is not None:
-            raise InvalidInputError("checkpoint: not with a choice of λ; give a number for it")
         prior, _ = choose_sure(
             *tasks,
             procedure=recipe.procedure,
             on_progress=None if on_progress is None else lambda _, progress: on_progress(progress),
+            checkpoint=checkpoint,
             **how,
         )
         return prior
@@ -141,6 +141,7 @@ class Race:
         on_training: called with each training state (clean data).
         imperfect: what is known of training and calibration tasks; None if all of it, exactly.
         on_progress: called with the progress of learning (imperfect data).
+        checkpoint: folder of the training state, to go on from if it holds one; None for none.
     """
 
     problem: Problem
@@ -151,6 +152,7 @@ class Race:
     on_training: Callable[[TrainingState], None] | None = None
     imperfect: ImperfectSets | None = None
     on_progress: Callable[[Progress], None] | None = None
+    checkpoint: Path | None = None
 
     @cached_property
     def prior(self) -> DiffusionPrior:
@@ -161,11 +163,17 @@ class Race:
                 self.imperfect,
                 self.recipe,
                 seed=self.seed,
+                checkpoint=self.checkpoint,
                 on_progress=self.on_progress,
             )
         if self.given_prior is None:
             return train_prior(
-                self.problem, self.tasks, self.recipe, seed=self.seed, on_block=self.on_training
+                self.problem,
+                self.tasks,
+                self.recipe,
+                seed=self.seed,
+                checkpoint=self.checkpoint,
+                on_block=self.on_training,
             )
         if self.given_prior.n_arms != self.problem.n_arms:
             raise InvalidInputError(
