@@ -14,6 +14,7 @@ from diffts.bandits.simulate import Simulation, simulate
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
+from diffts.experiments.limits import check_memory, check_rounds
 from diffts.learning import (
     Procedure,
     Progress,
@@ -31,9 +32,14 @@ from diffts.learning.gaussian import (
 )
 from diffts.learning.mixture_em import fit_mixture_imperfect
 from diffts.problems import ImperfectSets, Problem, TaskSets
+from diffts.seeding import MOST_SEED
 from diffts.validation import whole_number
 
 MAIN_POLICIES = ("diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10", "gmmts-25")
+#: Bytes that an arm of a task takes while it is drawn, copied and learned from: eight doubles.
+BYTES_OF_AN_ENTRY = 64
+#: Bytes of what a policy's run keeps of a task: three numbers at up to 250 rounds, twice.
+BYTES_OF_A_RUN = 2 * 3 * 250 * 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,9 +245,11 @@ class Race:
 
 def past_and_test(problem: Problem, past: int | None, test: int | None, seed: int) -> TaskSets:
     """Tasks to learn from, a fifth as many to calibrate on, and test tasks; None for defaults."""
+    seed = whole_number("seed", seed, 0, MOST_SEED)
     if past is None:
         return problem.split(test=test, seed=seed)
     past = whole_number("past_tasks", past, 10)
+    check_memory("past_tasks", past, BYTES_OF_AN_ENTRY * problem.n_arms)
     return problem.split(train=past, calibration=-(-past // 5), test=test, seed=seed)
 
 
@@ -260,10 +268,19 @@ def prepare(
         check_policy(policy)
     if len(set(policies)) < len(policies):
         raise InvalidInputError("policies: one is given twice")
-    whole_number("horizon", horizon, 1)
+    check_rounds(horizon)
     if tasks is not None:
         whole_number("tasks", tasks, 1)
-    return past_and_test(problem, past_tasks, tasks, seed)
+        each = BYTES_OF_AN_ENTRY * problem.n_arms + BYTES_OF_A_RUN * len(policies)
+        check_memory("tasks", tasks, each)
+    sets = past_and_test(problem, past_tasks, tasks, seed)
+    for policy in policies:
+        if policy.startswith("gmmts-") and int(policy.removeprefix("gmmts-")) > len(sets.train):
+            raise InvalidInputError(
+                f"policies: {policy} has more components than there are past tasks "
+                f"({len(sets.train)})"
+            )
+    return sets
 
 
 def summary(runs: dict[str, Simulation], seconds: float) -> dict[str, Any]:
