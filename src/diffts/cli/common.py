@@ -149,6 +149,11 @@ def _bar(columns: list[Any]) -> Progress:
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
+def _wait_for(done: threading.Event) -> bool:
+    """Wait until it is time for a line; whether all is done instead."""
+    return done.wait(SECONDS_BETWEEN_LINES)
+
+
 @contextmanager
 def _lines() -> Iterator[Callable[[str], None]]:
     """Away from a terminal, print what was last told every so many seconds.
@@ -159,7 +164,7 @@ def _lines() -> Iterator[Callable[[str], None]]:
     done = threading.Event()
 
     def print_now_and_then() -> None:
-        while not done.wait(SECONDS_BETWEEN_LINES):
+        while not _wait_for(done):
             err.print(last[0], markup=False, highlight=False, soft_wrap=True)
 
     printer = threading.Thread(target=print_now_and_then, daemon=True)

@@ -148,7 +148,7 @@ def _refuse_the_same(outputs: Mapping[str, Path], inputs: Mapping[str, Path | No
     names = list(places)
     for i, one in enumerate(names):
         for other in names[i + 1 :]:
-            if places[one] == places[other] or _is_same(outputs[one], outputs[other]):
+            if _is_same(places[one], places[other]):
                 raise InvalidInputError(f"{one}, {other}: both are {outputs[one]}")
     for option, path in inputs.items():
         if path is None:
@@ -159,11 +159,13 @@ def _refuse_the_same(outputs: Mapping[str, Path], inputs: Mapping[str, Path | No
                 raise InvalidInputError(f"{one}: {outputs[one]} is read by {option}")
 
 
-def _is_same(one: Path, other: Path) -> bool:
-    """Two names of one file; a device may well be named twice."""
+def _is_same(one: str, other: str) -> bool:
+    """Whether two places are one file; a device may well be named twice."""
     with contextlib.suppress(OSError):
-        return one.samefile(other) and not is_special(one)
-    return False
+        if is_special(Path(one)):
+            return False
+        return one == other or os.path.samefile(one, other)
+    return one == other
 
 
 def _check_suffix(option: str, path: Path) -> None:

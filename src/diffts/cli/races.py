@@ -283,11 +283,16 @@ def _sentence(runs: dict[str, Simulation], ranked: list[str]) -> str:
         return f"{ranked[0]} alone: {runs[ranked[0]].mean_regret[-1]:.1f} of regret."
     first, second = ranked[:2]
     gap = runs[second].regret[-1] - runs[first].regret[-1]
-    error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else float("nan")
+    if gap.mean() == 0.0:
+        return f"{first} and {second} are level."
+    error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
     ratio = gap.mean() / runs[second].mean_regret[-1]
+    said = f"{first} is first: {ratio:.0%} less regret than {second}, the next best"
+    if error == 0.0:
+        return f"{said}; too few tasks to say how sure that is."
     return (
-        f"{first} is first: {ratio:.0%} less regret than {second}, the next best; the gap of "
-        f"{gap.mean():.1f} is {gap.mean() / error:.1f} standard errors, task by task."
+        f"{said}; the gap of {gap.mean():.1f} is {gap.mean() / error:.1f} standard errors, task "
+        "by task."
     )
 
 
