@@ -16,6 +16,7 @@ from diffts.bandits.simulate import Simulation
 from diffts.cli import common
 from diffts.experiments import compare
 from diffts.learning import TrainingStopped
+from diffts.learning.training import refuse_divergence
 from diffts.storage import save_folder
 
 TRAIN = ("train", "groups", "--steps", 300, "--past-tasks", 20)
@@ -300,6 +301,32 @@ def test_results_go_through_links_and_to_devices(here):
     assert (here / "link.json").is_symlink()
     assert "<svg" in (here / "[bold].SVG").read_text()
     assert diffts(*RACE, "--json", "/dev/null", "--figure", "/dev/null").returncode == 0
+
+
+@pytest.mark.usefixtures("played")
+def test_a_table_that_cannot_be_printed_leaves_the_rest(here, monkeypatch):
+    """Standard output is full, or its reader is gone."""
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("diffts.cli.races.out.print", full)
+    result = diffts(*RACE, "--json", "race.json", "--figure", "race.png")
+    assert result.returncode == 1
+    assert result.stderr == "error: standard output: No space left on device\n"
+    assert sorted(os.listdir(here)) == ["race.json", "race.png"]
+
+
+def test_a_training_that_diverges_leaves_nothing(here, monkeypatch):
+    def learn(*_, checkpoint, **__):
+        save_folder(checkpoint, "diffts.training", 1, {}, {"x": np.zeros(1)})
+        refuse_divergence(float("nan"), 200)
+
+    monkeypatch.setattr(compare, "learn_prior", learn)
+    result = diffts(*TRAIN, "--out", "p")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: training diverged: the loss is nan at step 200")
+    assert os.listdir(here) == []
 
 
 def test_a_warning_is_one_line(monkeypatch):
