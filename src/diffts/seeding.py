@@ -14,6 +14,8 @@ from diffts.errors import InvalidInputError
 
 KeyArray: TypeAlias = Key[Array, ""]
 Seed: TypeAlias = "int | np.random.Generator | KeyArray"
+#: The largest seed of what takes several: its parts use the numbers that follow it.
+MOST_SEED = 2**63 - 1 - 100
 
 
 def as_key(seed: Any) -> KeyArray:

@@ -2,15 +2,22 @@
 
 A save is atomic. The arrays go into a new file named after their hash; then ``config.json``,
 which names that file, is replaced in one rename. A crash at any point leaves the old pair whole.
+
+Several processes may save and load one folder at the same time. Writers take turns: each holds a
+lock of the folder itself (no file, and the system frees it when its holder is killed), so that what
+no ``config.json`` names can be removed without taking it from a writer about to name it. A reader
+takes no lock unless the arrays are gone that the ``config.json`` it read has named: then somebody
+saved in between, and it reads again in its turn.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,8 +30,18 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from diffts.errors import ArtifactError
+from diffts.files import UNFINISHED, replace_file
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 CONFIG = "config.json"
+#: Seconds after which, without a lock, no writer can still be about to name its arrays.
+_SURELY_STALE = 30.0
+#: Where there is no lock, how often a reader looks again before it says that arrays are missing.
+_READS_WITHOUT_LOCK = 50
 Tree = TypeVar("Tree")
 
 
@@ -53,11 +70,15 @@ def save_folder(
         "content": dict(content),
     }
     text = json.dumps(header, indent=2, sort_keys=True, allow_nan=False) + "\n"
-    _write_atomically(folder / file, data)
-    _write_atomically(folder / CONFIG, text.encode())
-    for stale in folder.glob("arrays-*.safetensors"):
-        if stale.name != file:
-            stale.unlink(missing_ok=True)
+    try:
+        with _turn(folder) as alone:
+            _refuse_foreign(folder, kind)  # again: somebody may have been faster
+            replace_file(folder / file, data)
+            replace_file(folder / CONFIG, text.encode())
+            _remove_stale(folder, file, alone)
+    except OSError as error:
+        where = error.filename or folder
+        raise ArtifactError(f"{where}: cannot be written ({error.strerror or error})") from error
 
 
 def load_folder(
@@ -65,6 +86,23 @@ def load_folder(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Content and arrays of an artifact, or an :class:`ArtifactError` that says what is wrong."""
     folder = Path(directory)
+    try:
+        return _load(folder, kind, version)
+    except _ArraysError:
+        pass  # or replaced between the reading of the two files: once more, while nobody saves
+    with _turn(folder, shared=True) as alone:
+        for _ in range(0 if alone else _READS_WITHOUT_LOCK):
+            with contextlib.suppress(_ArraysError):
+                return _load(folder, kind, version)
+            time.sleep(0.01)
+        return _load(folder, kind, version)
+
+
+class _ArraysError(ArtifactError):
+    """The arrays are not those that the config names: damaged, or just being replaced."""
+
+
+def _load(folder: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     header = _read_header(folder)
     if header.get("kind") != kind:
         raise ArtifactError(f"{folder}: holds {header.get('kind')!r}, expected {kind!r}")
@@ -85,9 +123,9 @@ def load_folder(
     try:
         data = (folder / name).read_bytes()
     except OSError as error:
-        raise ArtifactError(f"{folder / name}: cannot be read ({error.strerror})") from None
+        raise _ArraysError(f"{folder / name}: cannot be read ({error.strerror})") from None
     if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
-        raise ArtifactError(f"{folder / name}: damaged (its hash is not the one in {CONFIG})")
+        raise _ArraysError(f"{folder / name}: damaged (its hash is not the one in {CONFIG})")
     try:
         arrays = safetensors.numpy.load(data)
     except safetensors.SafetensorError as error:
@@ -152,15 +190,40 @@ def _refuse_foreign(folder: Path, kind: str) -> None:
         raise ArtifactError(f"{folder}: already holds another {CONFIG}; choose another folder")
 
 
-def _write_atomically(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+@contextlib.contextmanager
+def _turn(folder: Path, shared: bool = False) -> Iterator[bool]:
+    """Wait for the folder's lock; yields whether there is one (not on Windows, nor on NFS)."""
+    handle = _lock(folder, shared)
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).chmod(0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        yield handle is not None
+    finally:
+        if handle is not None:
+            os.close(handle)  # which frees the lock
+
+
+def _lock(folder: Path, shared: bool) -> int | None:
+    """An open handle that holds the folder's lock; None where folders have none."""
+    if fcntl is None:
+        return None
+    handle = None
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+    except OSError:
+        if handle is not None:
+            os.close(handle)
+        return None
+    return handle
+
+
+def _remove_stale(folder: Path, named: str, alone: bool) -> None:
+    """Remove arrays that no config names, and what killed writers left unfinished.
+
+    Without a lock another writer may be about to name its arrays: only what is old goes.
+    """
+    now = (folder / CONFIG).stat().st_mtime  # of the same clock as the others, on a server too
+    for pattern in ("arrays-*.safetensors", f"{UNFINISHED}*"):
+        for stale in folder.glob(pattern):
+            with contextlib.suppress(OSError):  # it harms nobody; the next save tries again
+                if stale.name != named and (alone or now - stale.stat().st_mtime > _SURELY_STALE):
+                    stale.unlink(missing_ok=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Table
 
-from diffts.cli.common import JsonFile, check_writable, out, progress, write_json
+from diffts.cli.common import CheckpointFolder, JsonFile, out, progress, say
+from diffts.cli.keeping import kept_training
+from diffts.cli.outputs import check_outputs, write_json
 
 if TYPE_CHECKING:
     from diffts.experiments.accuracy import AccuracyRow
@@ -34,7 +37,7 @@ def accuracy(
     """
     from diffts.experiments.accuracy import DEFAULT_SAMPLERS, NOISE_STDS, measure_accuracy
 
-    check_writable("--json", json_file)
+    check_outputs({"--json": json_file})
     table = Table(
         "prior",
         "sampler",
@@ -58,18 +61,20 @@ def accuracy(
                 *_moments_and_error(row, "unobserved"),
                 end_section=row.noise_std == NOISE_STDS[-1],
             )
-    out.print(table)
-    out.print(
-        f"Mean ± sd of {samples} draws a row. 'error' is the larger error of the two, in units of "
-        f"the exact sd; Monte Carlo alone gives about {samples**-0.5:.1%}.",
-        highlight=False,
-    )
-    write_json(json_file, [dataclasses.asdict(row) for row in rows])
+    try:
+        write_json(json_file, [dataclasses.asdict(row) for row in rows])
+    finally:
+        out.print(table)
+        say(
+            f"Mean ± sd of {samples} draws a row. 'error' is the larger error of the two, in units "
+            f"of the exact sd; Monte Carlo alone gives about {samples**-0.5:.1%}."
+        )
 
 
 def groups(
     network: Annotated[str, typer.Option(help="Network to train.")] = "residual-conv",
     train_steps: Annotated[int, typer.Option(help="Gradient steps of the training.")] = 15_000,
+    checkpoint: CheckpointFolder = None,
     seed: Annotated[int, typer.Option(help="Seed of data, training and draws.")] = 0,
     json_file: JsonFile = None,
 ) -> None:
@@ -80,11 +85,14 @@ def groups(
     """
     from diffts.experiments.groups import GroupsConfig, measure_groups
 
-    check_writable("--json", json_file)
+    check_outputs({"--json": json_file}, {"--checkpoint": checkpoint})
     config = GroupsConfig(network=network, train_steps=train_steps, seed=seed)
-    with progress("training", train_steps) as advance:
+    with (
+        kept_training(checkpoint, Path("diffts-groups-checkpoint")) as folder,
+        progress("training", train_steps) as advance,
+    ):
         result, _ = measure_groups(
-            config, lambda state: advance(int(state.step), f"loss {float(state.loss):.4f}")
+            config, lambda state: advance(int(state.step), f"loss {float(state.loss):.4f}"), folder
         )
     table = Table(title="20 Groups: half of the entries hidden, 100 tasks")
     for name in ("diffused observation", "recall", "precision"):
@@ -95,8 +103,10 @@ def groups(
     table.add_row(
         "sampled noise", f"{result.recall_sampled:.1%}", f"{result.precision_sampled:.1%}"
     )
-    out.print(table)
-    write_json(json_file, dataclasses.asdict(result))
+    try:
+        write_json(json_file, dataclasses.asdict(result))
+    finally:
+        out.print(table)
 
 
 def _moments_and_error(row: AccuracyRow, arm: str) -> tuple[str, str]:

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from diffts.cli.common import err, out, progress
-from diffts.errors import InvalidInputError
+from diffts.cli.common import complain, err, out, path_option, progress, say
+from diffts.cli.outputs import check_outputs
+from diffts.cli.signals import this_command
 
 
 def reproduce(
@@ -22,11 +23,21 @@ def reproduce(
         str, typer.Option(help="'smoke': everything tiny, in minutes; 'paper': full size, a GPU.")
     ] = "smoke",
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for results; out/reproduce-PROFILE.")
+        Path | None,
+        typer.Option(
+            "--out",
+            parser=path_option,
+            metavar="DIR",
+            help="Folder for results; out/reproduce-PROFILE.",
+        ),
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder with mnist/, fashion_mnist/ and ipinyou_slots/ (real data)."),
+        typer.Option(
+            parser=path_option,
+            metavar="DIR",
+            help="Folder with mnist/, fashion_mnist/ and ipinyou_slots/ (real data).",
+        ),
     ] = None,
     problem: Annotated[
         list[str] | None,
@@ -57,8 +68,7 @@ def reproduce(
     if folder is None:
         few = "" if seeds is None else f"-seeds{seeds}"  # a folder has one number of seeds
         folder = Path("out") / f"reproduce-{profile}{few}"
-    if folder.exists() and not folder.is_dir():
-        raise InvalidInputError(f"--out: {folder} is not a folder")
+    check_outputs({}, {"--out": folder})
     started = time.perf_counter()
     with progress("reproducing", 1) as advance:
 
@@ -71,16 +81,20 @@ def reproduce(
                 )
 
         problems = problem or ()
-        outcome = run(
-            names or (),
-            profile,
-            folder,
-            data_dir,
-            problems,
-            report,
-            finished_only=finished,
-            seeds=seeds,
-        )
+        try:
+            outcome = run(
+                names or (),
+                profile,
+                folder,
+                data_dir,
+                problems,
+                report,
+                finished_only=finished,
+                seeds=seeds,
+            )
+        except KeyboardInterrupt:
+            complain(f"finished parts are kept; go on with: {this_command()}", "stopped")
+            raise
     table = Table("experiment", "outcome")
     for name, result in outcome.items():
         table.add_row(name, result)
@@ -89,7 +103,7 @@ def reproduce(
         _print_claims(folder)
         if profile == "smoke":
             out.print("Everything was tiny: these verdicts say nothing about the paper.")
-    out.print(f"{time.perf_counter() - started:.0f} s; results in {folder}/", highlight=False)
+    say(f"{time.perf_counter() - started:.0f} s; results in {folder}/")
 
 
 def _print_claims(folder: Path) -> None:

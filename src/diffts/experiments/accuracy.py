@@ -11,6 +11,7 @@ from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.posterior import SAMPLERS
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.evidence import Evidence
+from diffts.experiments.limits import check_memory
 from diffts.validation import one_of, whole_number
 
 NOISE_STDS = (3.0, 1.0, 0.3, 0.1, 0.03)
@@ -106,6 +107,9 @@ def measure_accuracy(
     ``1/√samples`` (mean) and ``1/√(2 samples)`` (standard deviation).
     """
     samples = whole_number("samples", samples, 2)
+    check_memory(
+        "samples", samples, 64 * max(case.distribution.mean.size for case in CASES.values())
+    )
     for sampler in samplers:
         one_of("sampler", sampler, SAMPLERS)
     for name, case in CASES.items():

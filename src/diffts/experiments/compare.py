@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from diffts.bandits.actions import actions_of
@@ -13,6 +14,7 @@ from diffts.bandits.simulate import Simulation, simulate
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
+from diffts.experiments.limits import check_memory, check_rounds
 from diffts.learning import (
     Procedure,
     Progress,
@@ -30,9 +32,14 @@ from diffts.learning.gaussian import (
 )
 from diffts.learning.mixture_em import fit_mixture_imperfect
 from diffts.problems import ImperfectSets, Problem, TaskSets
+from diffts.seeding import MOST_SEED
 from diffts.validation import whole_number
 
 MAIN_POLICIES = ("diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10", "gmmts-25")
+#: Bytes that an arm of a task takes while it is drawn, copied and learned from: eight doubles.
+BYTES_OF_AN_ENTRY = 64
+#: Bytes of what a policy's run keeps of a task: three numbers at up to 250 rounds, twice.
+BYTES_OF_A_RUN = 2 * 3 * 250 * 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,12 +118,11 @@ def train_prior_imperfect(
     recipe = Recipe() if recipe is None else recipe
     how: dict[str, Any] = {"seed": seed, **recipe.network_for(problem)}
     if recipe.sure == "auto":
-        if checkpoint is not None:
-            raise InvalidInputError("checkpoint: not with a choice of λ; give a number for it")
         prior, _ = choose_sure(
             *tasks,
             procedure=recipe.procedure,
             on_progress=None if on_progress is None else lambda _, progress: on_progress(progress),
+            checkpoint=checkpoint,
             **how,
         )
         return prior
@@ -141,6 +147,7 @@ class Race:
         on_training: called with each training state (clean data).
         imperfect: what is known of training and calibration tasks; None if all of it, exactly.
         on_progress: called with the progress of learning (imperfect data).
+        checkpoint: folder of the training state, to go on from if it holds one; None for none.
     """
 
     problem: Problem
@@ -151,6 +158,7 @@ class Race:
     on_training: Callable[[TrainingState], None] | None = None
     imperfect: ImperfectSets | None = None
     on_progress: Callable[[Progress], None] | None = None
+    checkpoint: Path | None = None
 
     @cached_property
     def prior(self) -> DiffusionPrior:
@@ -161,11 +169,17 @@ class Race:
                 self.imperfect,
                 self.recipe,
                 seed=self.seed,
+                checkpoint=self.checkpoint,
                 on_progress=self.on_progress,
             )
         if self.given_prior is None:
             return train_prior(
-                self.problem, self.tasks, self.recipe, seed=self.seed, on_block=self.on_training
+                self.problem,
+                self.tasks,
+                self.recipe,
+                seed=self.seed,
+                checkpoint=self.checkpoint,
+                on_block=self.on_training,
             )
         if self.given_prior.n_arms != self.problem.n_arms:
             raise InvalidInputError(
@@ -241,9 +255,11 @@ def sets_for_choices(problem: Problem, seed: int = 0) -> TaskSets:
 
 def past_and_test(problem: Problem, past: int | None, test: int | None, seed: int) -> TaskSets:
     """Tasks to learn from, a fifth as many to calibrate on, and test tasks; None for defaults."""
+    seed = whole_number("seed", seed, 0, MOST_SEED)
     if past is None:
         return problem.split(test=test, seed=seed)
     past = whole_number("past_tasks", past, 10)
+    check_memory("past_tasks", past, BYTES_OF_AN_ENTRY * problem.n_arms)
     return problem.split(train=past, calibration=-(-past // 5), test=test, seed=seed)
 
 
@@ -262,10 +278,19 @@ def prepare(
         check_policy(policy)
     if len(set(policies)) < len(policies):
         raise InvalidInputError("policies: one is given twice")
-    whole_number("horizon", horizon, 1)
+    check_rounds(horizon)
     if tasks is not None:
         whole_number("tasks", tasks, 1)
-    return past_and_test(problem, past_tasks, tasks, seed)
+        each = BYTES_OF_AN_ENTRY * problem.n_arms + BYTES_OF_A_RUN * len(policies)
+        check_memory("tasks", tasks, each)
+    sets = past_and_test(problem, past_tasks, tasks, seed)
+    for policy in policies:
+        if policy.startswith("gmmts-") and int(policy.removeprefix("gmmts-")) > len(sets.train):
+            raise InvalidInputError(
+                f"policies: {policy} has more components than there are past tasks "
+                f"({len(sets.train)})"
+            )
+    return sets
 
 
 def summary(runs: dict[str, Simulation], seconds: float) -> dict[str, Any]:

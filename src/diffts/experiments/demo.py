@@ -16,6 +16,7 @@ from diffts.figures import draw_evolution, draw_regret, draw_tasks
 from diffts.learning import TrainingConfig, TrainingState
 from diffts.problems import PopularNiche
 
+PICTURES = ("regret.png", "tasks.png", "posterior.png")
 DEMO_POLICIES = ("diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10")
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 
+from diffts.diffusion.networks import NETWORKS
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.learning import TrainingConfig, TrainingState, learn_prior
 from diffts.problems.groups import Groups, hide, recall_precision
+from diffts.seeding import MOST_SEED
+from diffts.validation import one_of, whole_number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +34,10 @@ class GroupsConfig:
     missing: float = 0.5
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        one_of("network", self.network, NETWORKS)
+        whole_number("seed", self.seed, 0, MOST_SEED)
+
 
 @dataclasses.dataclass(frozen=True)
 class GroupsResult:
@@ -42,7 +50,9 @@ class GroupsResult:
 
 
 def measure_groups(
-    config: GroupsConfig | None = None, on_block: Callable[[TrainingState], None] | None = None
+    config: GroupsConfig | None = None,
+    on_block: Callable[[TrainingState], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> tuple[GroupsResult, DiffusionPrior]:
     """Train on 20 Groups, then draw one completion of each test task with either noise."""
     config = GroupsConfig() if config is None else config
@@ -55,6 +65,7 @@ def measure_groups(
         network=config.network,
         config=TrainingConfig(steps=config.train_steps),
         seed=config.seed,
+        checkpoint=checkpoint,
         on_block=on_block,
     )
     evidence = hide(tasks.test, seed=config.seed + 1, missing=config.missing)

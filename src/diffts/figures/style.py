@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import os
+from pathlib import Path
 from typing import Any
+
+from diffts.files import is_special, write_file
 
 COLOURS = {
     "diffts": "#d62728",
@@ -83,7 +88,21 @@ def pyplot() -> Any:
     return plt
 
 
-def save(figure: Any, path: Any) -> None:
-    """Write a figure and forget it."""
-    figure.savefig(path)
-    pyplot().close(figure)
+def picture_suffixes() -> list[str]:
+    """Kinds of pictures that Matplotlib writes by itself, without dots (PGF needs LaTeX)."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    return sorted(set(FigureCanvasBase.get_supported_filetypes()) - {"pgf"})
+
+
+def save(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure, whole or not at all, and forget it; PNG where the name does not say."""
+    path = Path(path)
+    if not path.suffix and not is_special(path):
+        path = path.with_name(f"{path.name}.png")
+    picture = io.BytesIO()
+    try:
+        figure.savefig(picture, format=path.suffix.lower().removeprefix(".") or "png")
+    finally:
+        pyplot().close(figure)
+    write_file(path, picture.getvalue())

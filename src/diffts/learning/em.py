@@ -22,7 +22,6 @@ from diffts.diffusion.networks import NetworkDenoiser
 from diffts.diffusion.posterior import Limits, PaperSampler, as_sampler
 from diffts.diffusion.prior import DiffusionPrior, explainable
 from diffts.diffusion.schedule import Schedule
-from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.clean import Clean
@@ -144,11 +143,7 @@ class ImperfectLearning:
 
     def after(self, state: EMState, training: TrainingState) -> EMState:
         """The state after a block of steps, scored and handed to the next phase where due."""
-        loss, step = float(training.loss), int(training.step)
-        if not np.isfinite(loss):
-            raise InvalidInputError(
-                f"training: the loss is {loss} at step {step}; try a lower learning rate"
-            )
+        step = int(training.step)
         state = eqx.tree_at(lambda s: s.training, state, training)
         if step in self.scored:
             state, tau = self._scored(state)

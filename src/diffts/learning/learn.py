@@ -20,8 +20,13 @@ from diffts.learning.checkpoint import Checkpoint, fingerprint
 from diffts.learning.clean import Clean, train_clean
 from diffts.learning.gaussian import fit_gaussian
 from diffts.learning.side_by_side import train_side_by_side
-from diffts.learning.training import TrainingConfig, TrainingState, initial_state
-from diffts.seeding import as_generator
+from diffts.learning.training import (
+    TrainingConfig,
+    TrainingState,
+    initial_state,
+    refuse_divergence,
+)
+from diffts.seeding import MOST_SEED, as_generator
 from diffts.validation import finite_array, whole_number
 
 
@@ -54,13 +59,13 @@ def learn_prior(
         standardise: give the network data of mean 0 and variance 1 (the paper's raw data: False).
         seed: seed of everything: weights, batches, calibration.
         checkpoint: a folder for the training state. If it holds one, training goes on from it,
-            to the same weights as an uninterrupted run.
+            to the same weights as an uninterrupted run. A KeyboardInterrupt saves it, too.
         checkpoint_every: steps between two saves.
         on_block: called with each state; for progress bars.
     """
     config = TrainingConfig() if config is None else config
     schedule = Schedule.linear() if schedule is None else schedule
-    seed = whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0, MOST_SEED)
     train, held_out = _split(tasks, calibration, seed)
     shift, scale = _standardisation(train) if standardise else (0.0, 1.0)
     sizes = standardised_options(options, shift, scale)
@@ -135,6 +140,8 @@ def _calibrated(
     """The prior of a finished training."""
     shift, scale = units
     tau = calibrate(state.trained, (held_out - shift) / scale, schedule=schedule, seed=seed + 1)
+    # The last step's loss is that of the weights before it: they may be lost all the same.
+    refuse_divergence(float(np.max(tau)), int(state.step))
     metadata = {
         "data": {"kind": "exact", "tasks": len(train), "calibration": len(held_out)},
         "training": dataclasses.asdict(config),
@@ -191,16 +198,15 @@ def _train(
 ) -> TrainingState:
     """Run the training generator, with checkpoints around it."""
     saved = Checkpoint(checkpoint, _fingerprint(denoiser, data, config, schedule, seed))
-    state = start = saved.load(initial_state(denoiser, config))
-    last = int(start.step)
-    for state in train_clean(denoiser, data, config, schedule=schedule, seed=seed, state=start):
-        if on_block is not None:
-            on_block(state)
-        done = int(state.step)
-        if done - last >= checkpoint_every or done == config.steps:
-            saved.save(state)
-            last = done
-    return state
+    start = saved.load(initial_state(denoiser, config))
+    return saved.follow(
+        start,
+        train_clean(denoiser, data, config, schedule=schedule, seed=seed, state=start),
+        every=checkpoint_every,
+        step_of=lambda state: int(state.step),
+        is_last=lambda state: int(state.step) == config.steps,
+        on_state=on_block,
+    )
 
 
 def _fingerprint(

@@ -22,7 +22,7 @@ from diffts.learning.factor import FactorFit, fit_factor_gaussian
 from diffts.learning.held_out import hide
 from diffts.learning.learn import standardised_options
 from diffts.learning.procedure import Procedure, as_procedure
-from diffts.seeding import as_generator
+from diffts.seeding import MOST_SEED, as_generator
 from diffts.validation import whole_number
 
 
@@ -80,7 +80,7 @@ def learn_prior_imperfect(
         standardise: give the network data of about mean 0 and variance 1.
         seed: seed of everything.
         checkpoint: a folder for the state. If it holds one, learning goes on from it, to the same
-            weights as an uninterrupted run.
+            weights as an uninterrupted run. A KeyboardInterrupt saves it, too.
         checkpoint_every: gradient steps between two saves.
         on_progress: called after every block of steps.
 
@@ -94,19 +94,24 @@ def learn_prior_imperfect(
         Schedule.linear() if schedule is None else schedule,
         {"network": network, "predicts": predicts, "options": options},
         standardise,
-        whole_number("seed", seed, 0),
+        whole_number("seed", seed, 0, MOST_SEED),
     )
     saved = Checkpoint(checkpoint, learner.fingerprint())
-    state = start = saved.load(learner.start())
+    start = saved.load(learner.start())
     learning = learner.learning
-    last = int(start.training.step)
-    for state in learning.run(start):
+
+    def report(state: EMState) -> None:
         if on_progress is not None:
             on_progress(_progress(learning, state, learner.scale))
-        done = int(state.training.step)
-        if done - last >= checkpoint_every or learning.finished(state):
-            saved.save(state)
-            last = done
+
+    state = saved.follow(
+        start,
+        learning.run(start),
+        every=checkpoint_every,
+        step_of=lambda state: int(state.training.step),
+        is_last=learning.finished,
+        on_state=report,
+    )
     return learner.prior(state)
 
 
@@ -169,7 +174,7 @@ def learn_priors_imperfect(
             Schedule.linear() if schedule is None else schedule,
             {"network": network, "predicts": predicts, "options": options},
             True,
-            whole_number("seed", lesson.seed, 0),
+            whole_number("seed", lesson.seed, 0, MOST_SEED),
         )
         for lesson in lessons
     ]
@@ -277,56 +282,6 @@ class _Learner:
                 "seed": learning.seed,
             },
         )
-
-
-def choose_sure(
-    tasks: Evidence,
-    calibration: Evidence | None = None,
-    *,
-    procedure: str | Procedure = "default",
-    candidates: tuple[float, ...] = (0.0, 0.03, 0.1, 0.3),
-    on_progress: Callable[[float, Progress], None] | None = None,
-    **how: Any,
-) -> tuple[DiffusionPrior, dict[float, float]]:
-    """Learn with several λ, and keep the smallest that predicts hidden observations well.
-
-    That is the smallest λ whose held-out CRPS is within one standard error of the best: a larger
-    one adds a bias, and must earn it.
-
-    Args:
-        tasks: training tasks, as in :func:`learn_prior_imperfect`.
-        calibration: other tasks.
-        procedure: what λ is put into, the same for all phases.
-        candidates: values of λ.
-        on_progress: called with λ and the progress of its training.
-        **how: further arguments of :func:`learn_prior_imperfect`.
-
-    Returns:
-        The chosen prior, and the held-out CRPS of each λ (in the user's units, smaller is better).
-    """
-    if not candidates:
-        raise InvalidInputError("candidates: none given")
-    priors: dict[float, DiffusionPrior] = {}
-    for sure in sorted(candidates):
-        priors[sure] = learn_prior_imperfect(
-            tasks,
-            calibration,
-            procedure=dataclasses.replace(as_procedure(procedure), sure=sure),
-            on_progress=None if on_progress is None else _bind(on_progress, sure),
-            **how,
-        )
-    told = {sure: prior.metadata["learning"] for sure, prior in priors.items()}
-    scores = {sure: float(account["held_out_crps"]) for sure, account in told.items()}
-    best = min(scores, key=scores.__getitem__)
-    good_enough = scores[best] + told[best]["held_out_stderr"]
-    chosen = min(sure for sure, crps in scores.items() if crps <= good_enough)
-    return priors[chosen], scores
-
-
-def _bind(
-    on_progress: Callable[[float, Progress], None], sure: float
-) -> Callable[[Progress], None]:
-    return lambda progress: on_progress(sure, progress)
 
 
 def _split(tasks: Evidence, calibration: Evidence | None, seed: int) -> tuple[Evidence, Evidence]:

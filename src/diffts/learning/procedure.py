@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from diffts.diffusion.posterior import as_sampler
 from diffts.errors import InvalidInputError
-from diffts.learning.training import TrainingConfig
+from diffts.learning.training import MOST_STEPS, TrainingConfig
 from diffts.validation import one_of, whole_number
 
 
@@ -101,9 +101,9 @@ class Procedure:
         as_sampler(self.sampler)
         for name, least in (("warmup_steps", 1), ("rounds", 0), ("final_steps", 0), ("draws", 1),
                             ("patience", 0), ("score_every", 1)):  # fmt: skip
-            whole_number(name, getattr(self, name), least)
+            whole_number(name, getattr(self, name), least, MOST_STEPS)
         for steps in self._inner_steps():
-            whole_number("inner_steps", steps, 1)
+            whole_number("inner_steps", steps, 1, MOST_STEPS)
         if isinstance(self.inner_steps, tuple) and len(self.inner_steps) != self.rounds:
             raise InvalidInputError(
                 f"inner_steps: {len(self.inner_steps)} values for {self.rounds} repeats"
@@ -121,8 +121,11 @@ class Procedure:
             raise InvalidInputError(
                 f"sure: {len(self.sure)} values for a warm-up and {self.rounds} repeats"
             )
-        if any(not value >= 0 for value in self._sure()):
-            raise InvalidInputError(f"sure: must be at least 0, got {self.sure}")
+        if any(not 0 <= value < float("inf") for value in self._sure()):
+            raise InvalidInputError(f"sure: must be at least 0 and finite, got {self.sure}")
+        whole_number(
+            "steps", sum(phase.steps for phase in self.phases()), 1, MOST_STEPS
+        )  # of all phases: they are counted through
 
     def _sure(self) -> tuple[float, ...]:
         if isinstance(self.sure, tuple):

@@ -13,6 +13,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from diffts.diffusion.schedule import NoiseLevel, Schedule
 from diffts.learning.training import (
@@ -21,6 +22,7 @@ from diffts.learning.training import (
     TrainingState,
     all_levels,
     block_lengths,
+    refuse_divergence,
     train_block,
 )
 from diffts.seeding import KeyArray, Seed, as_key
@@ -57,8 +59,9 @@ def train_side_by_side(
     for length in block_lengths(done, until, config.block):
         stacked = _train_blocks(stacked, own, shared, levels, keys, config, length)
         done += length
+        for loss in np.asarray(stacked.loss).tolist():
+            refuse_divergence(loss, done)
         if on_block is not None:
-            jax.block_until_ready(stacked.loss)
             on_block(done)
     return unstack(stacked, len(states))
 

@@ -25,6 +25,9 @@ from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray, Seed, as_key
 from diffts.validation import one_of, whole_number
 
+#: Steps are counted in 32 bits.
+MOST_STEPS = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -56,7 +59,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "ema_every", "block"):
-            whole_number(name, getattr(self, name), 1)
+            whole_number(name, getattr(self, name), 1, MOST_STEPS)
         whole_number("warmup_steps", self.warmup_steps, 0, self.steps)
         one_of("decay", self.decay, ("constant", "linear", "cosine"))
         if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
@@ -145,7 +148,16 @@ def train(
     levels = all_levels(schedule)
     for length in block_lengths(int(state.step), until, config.block):
         state = _train_block(state, objective, levels, key, config, length)
+        refuse_divergence(float(state.loss), int(state.step))
         yield state
+
+
+def refuse_divergence(loss: float, step: int) -> None:
+    """Stop a training whose loss is no longer a number: no later step would bring it back."""
+    if not np.isfinite(loss):
+        raise InvalidInputError(
+            f"training diverged: the loss is {loss} at step {step}; try a lower learning rate"
+        )
 
 
 def all_levels(schedule: Schedule) -> NoiseLevel:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from diffts._version import __version__
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import ArtifactError, InvalidInputError
+from diffts.files import naming
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -110,8 +111,13 @@ def read_json(path: Path) -> Any:
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file beside its place, then rename it; other processes may write the same one."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    unfinished.write_bytes(data)
-    os.replace(unfinished, path)
+    with naming(path):
+        try:
+            unfinished.write_bytes(data)
+            os.replace(unfinished, path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
 
 
 def _commit() -> str:
