@@ -41,6 +41,11 @@ def pytest_configure(config):
         jax.config.update(name.lower(), value)
 
 
+def pytest_collection_modifyitems(items):
+    """Slow tests first: with two workers, a long one that comes last runs beside an idle worker."""
+    items.sort(key=lambda item: "slow" not in item.keywords)
+
+
 @pytest.fixture(autouse=True)
 def forget_compiled_programs():
     """Every compiled program takes some memory maps; a test worker compiles thousands."""
