@@ -25,10 +25,10 @@ demo: setup
 	$(BIN)/diffts demo --out out
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --durations=8
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=8
 
 test-fast: setup
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,13 +1,49 @@
-"""What all tests share: compiled programs are forgotten before there are too many."""
+"""What all tests share: fixed examples without deadlines, and compiled programs.
+
+Programs are compiled once for all workers of a run, and for the processes that tests start: JAX
+keeps them in a folder that is new in every run. Whether one is found there changes no result. (An
+entry that another process is just writing does not decompress, and is compiled again. To keep
+programs from run to run, set JAX_COMPILATION_CACHE_DIR yourself.)
+"""
 
 import gc
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import jax
 import pytest
+from hypothesis import settings
 
 MAPS = Path("/proc/self/maps")
 MOST_MAPS = 20_000  # Linux allows 65,530 in a process; beyond that, XLA's compiler crashes
+
+# The same examples in every run, and no time limit for one: a busy machine changes nothing.
+settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
+settings.load_profile("fixed")
+
+COMPILED = {
+    # Whatever time they take and space they need: the clock does not decide what is kept.
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": 0.0,
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": -1,
+}
+
+
+def pytest_configure(config):
+    """Make the folder of compiled programs; workers and subprocesses find it in the environment."""
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    folder = tempfile.mkdtemp(prefix="diffts-compiled-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    for name, value in {**COMPILED, "JAX_COMPILATION_CACHE_DIR": folder}.items():
+        os.environ[name] = str(value)
+        jax.config.update(name.lower(), value)
+
+
+def pytest_collection_modifyitems(items):
+    """Slow tests first: with two workers, a long one that comes last runs beside an idle worker."""
+    items.sort(key=lambda item: "slow" not in item.keywords)
 
 
 @pytest.fixture(autouse=True)

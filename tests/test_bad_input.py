@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from diffts import DiffusionPrior, Evidence, Gaussian, InvalidInputError
 
 PRIOR = DiffusionPrior.gaussian([0.0, 0.0], np.eye(2))
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 any_float = st.floats(allow_nan=True, allow_infinity=True, width=64)
 bad_float = st.sampled_from([np.nan, np.inf, -np.inf, 1e39, -1e200])

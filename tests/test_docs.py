@@ -1,7 +1,9 @@
 """What the docs say can be run, runs."""
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,9 +15,10 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def test_python_in_the_docs_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S)
-    namespace = {"__name__": "docs"}
+    module = ModuleType("docs")  # dataclasses look up the module that they are defined in
+    monkeypatch.setitem(sys.modules, "docs", module)
     for block in blocks:
-        exec(compile(block, str(page), "exec"), namespace)
+        exec(compile(block, str(page), "exec"), module.__dict__)
 
 
 def test_every_function_that_equations_md_names_exists():

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +24,7 @@ from diffts import (
 )
 from diffts.learning.clean import Clean
 from diffts.learning.em import ImperfectLearning
-from diffts.learning.held_out import Score
+from diffts.learning.held_out import Score, hide
 from diffts.learning.losses import denoising_loss, imperfect_loss
 from diffts.learning.objectives import Imputed, Observations, Reconstructed
 from diffts.problems import Corruption, PopularNiche, corrupt
@@ -277,14 +278,25 @@ def test_arms_never_observed_and_empty_tasks_are_handled_and_named():
     mask = np.random.default_rng(0).random(tasks.shape) < 0.5
     mask[:, 3] = False
     mask[:5] = False
-    prior = learn_prior_imperfect(
-        Evidence(tasks, 0.1, mask), procedure=tiny("default"), options=SMALL
-    )
+
+    def learn(tasks, mask):
+        return learn_prior_imperfect(
+            Evidence(tasks, 0.1, mask), procedure=tiny("default"), options=SMALL
+        )
+
+    prior = learn(tasks, mask)
     told = prior.metadata["learning"]
     assert told["arms_never_observed"] == [3]
     assert 3 in told["arms_seldom_calibrated"]
     assert sum(prior.metadata["data"][key] for key in ("tasks", "calibration")) == mask.any(1).sum()
-    assert np.isfinite(prior.sample(5)).all()
+    # What was not observed is not read, and tasks without any observation change nothing.
+    other = learn(np.where(mask, tasks, 1e6)[5:], mask[5:])
+    equal_weights(prior, other, rtol=0, atol=0)
+    # The arm that nobody saw is not known for sure: of 9 calibration tasks no arm is seen often
+    # enough for an error of its own, and all six share one.
+    assert told["arms_seldom_calibrated"] == list(range(6))
+    assert float(prior.tau.min()) > 0.01  # the floor is 0.001
+    np.testing.assert_allclose(prior.tau, np.tile(prior.tau[:, :1], 6), rtol=1e-6)
 
 
 def test_without_noise_the_divergence_term_is_gone():
@@ -297,13 +309,49 @@ def test_without_noise_the_divergence_term_is_gone():
     equal_weights(with_term.denoiser, without.denoiser, rtol=0, atol=0)
 
 
-def test_inverse_variances_follow_the_noise():
+UNEVEN = np.where(np.arange(6) < 3, 0.1, 0.4)
+
+
+def test_inverse_variances_follow_the_noise(network):
+    """The slope of the loss at an observation is ``2 w (y - h)``: its weight can be read off."""
+    evidence = observed(gaussian_tasks(60) - MEAN)
+    uneven = Evidence(evidence.mean, UNEVEN * np.ones((60, 6)), evidence.mask)
+    levels = jax.tree.map(jnp.asarray, Schedule.linear().level(np.arange(1, 101)))
+
+    def slope(weighting):
+        procedure = tiny("paper", weighting=weighting, smallest_variance=0.02, sure=0.0)
+        learning = ImperfectLearning(
+            uneven, uneven, hide(uneven), procedure, Schedule.linear(), 0.0, seed=0
+        )
+        start = learning.initial(network)
+        objective = learning.objective(learning.phases[0], 0, start)
+
+        def loss(y):
+            given = eqx.tree_at(lambda o: o.observations.y, objective, y)
+            return given(network, levels, jax.random.key(0), 512)
+
+        return np.asarray(jax.grad(loss)(objective.observations.y), np.float64)
+
+    plain, weighted = slope("uniform"), slope("inverse-variance")
+    mask = np.asarray(uneven.mask)
+    assert (plain[mask] != 0).all()  # 512 examples of 60 tasks: each was looked at
+    assert (plain[~mask] == 0).all()
+    assert (weighted[~mask] == 0).all()
+    expected = 1 / (UNEVEN**2 + 0.02) * mask
+    expected *= mask.sum() / expected.sum()
+    np.testing.assert_allclose(weighted[mask], (expected * plain)[mask], rtol=1e-4, atol=1e-9)
+
+
+def test_inverse_variances_of_even_noise_change_nothing():
+    """All weights are then 1, so that a learning rate means the same with and without them."""
     evidence = observed(gaussian_tasks(60))
-    uneven = Evidence(evidence.mean, np.where(np.arange(6) < 3, 0.1, 0.4), evidence.mask)
-    prior = learn_prior_imperfect(
-        uneven, procedure=tiny("paper", weighting="inverse-variance"), options=SMALL
+    weighted, plain = (
+        learn_prior_imperfect(
+            evidence, procedure=tiny("paper", weighting=weighting, sure=0.0), options=SMALL
+        )
+        for weighting in ("inverse-variance", "uniform")
     )
-    assert np.isfinite(prior.sample(3)).all()
+    equal_weights(weighted.denoiser, plain.denoiser, rtol=2e-3, atol=2e-5)
 
 
 @pytest.mark.parametrize(

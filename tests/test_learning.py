@@ -72,12 +72,29 @@ def test_calibration_averages_over_repeats():
     assert runs[16] < 0.5 * runs[1]
 
 
-def test_calibration_does_not_depend_on_how_rows_are_batched():
+@pytest.mark.parametrize(("before", "after"), [(256, 257), (100, 600)])
+def test_calibration_does_not_depend_on_how_rows_are_batched(before, after):
+    """Further tasks add their own squared errors, whatever batches they and the others fall into.
+
+    So what they add must be the same after other first tasks. (Batches have up to 256 rows: the
+    first tasks are one batch of their own size, and with the further ones it becomes several.)
+    """
     denoiser = GaussianDenoiser(Gaussian(np.zeros(3), COVARIANCE))
-    data = gaussian_tasks(300)
-    twice = np.asarray(calibrate(denoiser, np.concatenate([data, data])))
-    assert twice.shape == (100, 3)
-    assert np.isfinite(twice).all()
+    further = gaussian_tasks(after - before, seed=2)
+
+    def sum_of_squares(tasks):
+        return len(tasks) * np.asarray(calibrate(denoiser, tasks), np.float64) ** 2
+
+    firsts = [gaussian_tasks(before, seed=seed) for seed in (0, 1)]
+    without = [sum_of_squares(first) for first in firsts]
+    with_them = [sum_of_squares(np.concatenate([first, further])) for first in firsts]
+    added = [a - b for a, b in zip(with_them, without, strict=True)]
+    # Four means and roots in float32, each rounded a few times: 20 units in the last place.
+    rounding = 4 * 20 * np.finfo(np.float32).eps * with_them[0]
+    assert (np.abs(added[0] - added[1]) < rounding).all()
+    assert (added[0].sum(axis=0) > rounding.sum(axis=0)).all()
+    # The errors of the first tasks are others: what they add could not be the same by chance.
+    assert (np.abs(without[0] - without[1]) > rounding).all()
 
 
 # --- training ------------------------------------------------------------------------------
@@ -198,42 +215,44 @@ def test_standardisation_is_invisible():
 
 # --- checkpoints ---------------------------------------------------------------------------
 
+NEVER = 0
 SCRIPT = """
-    import sys
+    import os, signal, sys
     import numpy as np
     from diffts import TrainingConfig, learn_prior
+
+    checkpoint, result, die_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
     data = np.random.default_rng(0).normal(size=(120, 4))
     config = TrainingConfig(steps=600, batch_size=16, block=20, ema_decay=0.9, ema_every=3)
     def report(state):
         print(int(state.step), flush=True)
+        if int(state.step) == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
     learn_prior(
         data, options={"width": 16, "n_blocks": 1}, config=config, seed=3,
-        checkpoint=sys.argv[1], checkpoint_every=40, on_block=report,
-    ).save(sys.argv[2])
+        checkpoint=checkpoint, checkpoint_every=40, on_block=report,
+    ).save(result)
 """
 
 
 @pytest.mark.slow
 def test_a_killed_training_resumes_to_the_same_weights(tmp_path):
+    """Killed by itself at a given step: from outside, the kill could come after the end."""
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(SCRIPT))
 
-    def command(name):
-        return [sys.executable, str(script), str(tmp_path / f"{name}-ck"), str(tmp_path / name)]
+    def train(name, die_at):
+        folders = [str(tmp_path / f"{name}-checkpoint"), str(tmp_path / name)]
+        command = [sys.executable, str(script), *folders, str(die_at)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        return done.returncode, [int(step) for step in done.stdout.split()]
 
-    subprocess.run(command("whole"), check=True, stdout=subprocess.DEVNULL)
-    process = subprocess.Popen(command("killed"), stdout=subprocess.PIPE, text=True)
-    for line in process.stdout:
-        if int(line) >= 300:
-            process.send_signal(signal.SIGKILL)
-            break
-    process.wait()
-    assert process.returncode == -signal.SIGKILL
+    assert train("whole", NEVER) == (0, list(range(20, 601, 20)))
+    assert train("killed", 300) == (-signal.SIGKILL, list(range(20, 301, 20)))
     assert not (tmp_path / "killed").exists()
-    done = subprocess.run(command("killed"), check=True, stdout=subprocess.PIPE, text=True)
-    first_report = int(done.stdout.split()[0])
-    assert first_report >= 280, "it started again from the beginning"
+    # Saved at 40, 80, …, 280: it goes on from there.
+    assert train("killed", NEVER) == (0, list(range(300, 601, 20)))
     whole, killed = (DiffusionPrior.load(tmp_path / name) for name in ("whole", "killed"))
     assert_equal_weights(named_arrays(whole), named_arrays(killed))
 

@@ -23,6 +23,7 @@ SMALL = {"channels": [8, 8], "embedding_size": 8, "key": KEY}
 
 apply = eqx.filter_jit(lambda network, x, step=STEP: network(x, step))
 apply_batch = eqx.filter_jit(lambda network, x, steps: jax.vmap(network)(x, steps))
+evaluate_batch = eqx.filter_jit(lambda network, x, steps: jax.vmap(network.evaluate)(x, steps))
 
 
 def small_1d(n_arms):
@@ -350,9 +351,10 @@ def test_evaluating_is_the_same_as_calling(name):
     network = build_denoiser(name, 12, **sizes.get(name, {})).network
     x = jax.random.normal(jax.random.key(0), (5, 12))
     steps = jnp.array([1, 20, 50, 99, 100])
-    called = jax.vmap(network)(x, steps)
-    np.testing.assert_allclose(jax.vmap(network.evaluate)(x, steps), called, atol=1e-5)
-    np.testing.assert_allclose(network.evaluate(x[1], steps[1]), called[1], atol=1e-5)
+    called = apply_batch(network, x, steps)
+    np.testing.assert_allclose(evaluate_batch(network, x, steps), called, atol=1e-5)
+    alone = eqx.filter_jit(network.evaluate)(x[1], steps[1])
+    np.testing.assert_allclose(alone, called[1], atol=1e-5)
 
 
 # Folds and bfloat16
@@ -363,7 +365,7 @@ def test_folding_makes_two_by_two_pixels_one_position():
     network = small_2d(6, 4, folds=1)
     output = apply(network, normal(24))
     assert output.shape == (24,)
-    jacobian = jax.jacobian(lambda x: network(x, STEP))(normal(24))
+    jacobian = jax.jit(jax.jacobian(lambda x: network(x, STEP)))(normal(24))
     assert (jnp.abs(jacobian).sum(0) > 0).all()
     assert (jnp.abs(jacobian).sum(1) > 0).all()
     odd = small_2d(7, 5, folds=1)
@@ -376,7 +378,7 @@ def test_bfloat16_is_the_same_network_with_rounding(name):
     exact = build_denoiser(name, 16, **options)
     rounded = build_denoiser(name, 16, compute="bfloat16", **options)
     level = jax.tree.map(jnp.asarray, Schedule.linear().level(30))
-    a, b = exact(normal(16), level), rounded(normal(16), level)
+    a, b = apply(exact, normal(16), level), apply(rounded, normal(16), level)
     assert b.dtype == jnp.float32
     # Eight bits of mantissa, and some ten layers whose roundings add up at random.
     assert jnp.abs(a - b).max() < 10 * 2**-8 * jnp.abs(a).max()

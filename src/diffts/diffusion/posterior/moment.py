@@ -58,6 +58,11 @@ class MomentSampler(PosteriorSampler):
         if self.iterations < 0:
             raise InvalidInputError(f"iterations: must be at least 0, got {self.iterations}")
 
+    @property
+    def version(self) -> int:
+        """2 with a solve, which only contracts since then."""
+        return 2 if self.iterations else 1
+
     def step(
         self,
         key: KeyArray,

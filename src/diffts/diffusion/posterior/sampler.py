@@ -119,6 +119,11 @@ class LimitedDenoiser(Denoiser):
 class PosteriorSampler(eqx.Module):
     """How to draw ``x_ℓ`` given ``x_{ℓ+1}`` and the evidence of one task."""
 
+    @property
+    def version(self) -> int:
+        """To be raised, by hand, when the sampler's law or its random numbers change."""
+        return 1
+
     @abc.abstractmethod
     def step(
         self,

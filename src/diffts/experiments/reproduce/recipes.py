@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from diffts.diffusion.posterior import SAMPLERS
 from diffts.errors import InvalidInputError
 from diffts.experiments.compare import Recipe
 from diffts.experiments.reproduce.fingerprints import digest
@@ -118,19 +119,9 @@ def procedure_for(problem: Problem, learner: str, profile: Profile) -> Procedure
 #: To be raised when a fit of the baselines or of the factor Gaussian changes.
 FITS_VERSION = 1
 
-#: To be raised, by hand, when a sampler's law or its random numbers change.
-SAMPLER_VERSIONS = {
-    "paper": 1,
-    "paper-sampled-noise": 1,
-    "moment": 2,  # the solve only contracts
-    "moment-diagonal": 1,
-    "moment-learned": 1,
-    "moment-damped": 1,
-}
-
-
-#: The same of the policies that play sets of arms (mazes). 2: the posteriors of Gaussians and
-#: mixtures in full precision; DiffTS recommends by a posterior mean.
+#: Versions of the policies that play sets of arms (mazes), to be raised, by hand, when what they
+#: play or recommend changes. 2: posteriors of Gaussians and mixtures in full precision; DiffTS
+#: recommends by a posterior mean.
 SETS_VERSIONS = {"gts-full": 2, "gmmts": 2, "diffts": 2}
 
 
@@ -141,7 +132,7 @@ def policy_version(policy: str, single_arm: bool) -> int:
 
 def sampler_versions(names: Iterable[str]) -> dict[str, int]:
     """The versions of some samplers."""
-    return {name: SAMPLER_VERSIONS[name] for name in sorted(names)}
+    return {name: SAMPLERS[name].version for name in sorted(names)}
 
 
 def samplers_of(procedure: Procedure) -> set[str]:
