@@ -22,6 +22,7 @@ from diffts.bandits.policies import (
     UCB1,
     BayesUCB,
     DiagonalGTS,
+    DiffTS,
     GaussianGreedy,
     Ingredients,
     MixtureTS,
@@ -405,12 +406,22 @@ def test_bad_agents_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.inf, np.nan, "loud", None, True, [0.1, 0.2]])
-def test_every_policy_refuses_the_same_noise_levels(name, bad):
-    if name in ("uniform", "epsilon-greedy"):
-        pytest.skip("knows no noise level")
-    given = ingredients()
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda noise_std: dataclasses.replace(ingredients(), noise_std=noise_std),
+        lambda noise_std: UCB1(K, noise_std),
+        lambda noise_std: DiagonalGTS(GAUSSIAN, noise_std),
+        lambda noise_std: MixtureTS(GAUSSIAN, noise_std),
+        lambda noise_std: BayesUCB(GAUSSIAN, noise_std),
+        lambda noise_std: DiffTS(DiffusionPrior.gaussian(MEAN, COVARIANCE), noise_std),
+        lambda noise_std: ThompsonSampling(DiffusionPrior.gaussian(MEAN, COVARIANCE), noise_std),
+    ],
+    ids=["by name", "UCB1", "DiagonalGTS", "MixtureTS", "BayesUCB", "DiffTS", "ThompsonSampling"],
+)
+def test_the_same_noise_levels_are_refused_everywhere(make, bad):
     with pytest.raises(InvalidInputError, match="noise_std"):
-        make_policy(name, dataclasses.replace(given, noise_std=bad))
+        make(bad)
 
 
 @pytest.mark.parametrize(

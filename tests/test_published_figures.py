@@ -390,8 +390,8 @@ def discussion():
     )
     yield f"On Maze ({ours(MAZE, 'imperfect')} against {ours(MAZE)}) that has not been measured"
     gaussian = last_row(problem=MAZE, data="perfect", policy="gts-full", noise_std="0.1", seed="0")
-    regret, error = float(gaussian["regret"]), float(gaussian["stderr"])
-    yield f"GTS-full at σ̂ = 0.1, seed 0, has {regret:.1f} ± {error:.1f} on the GPU"
+    played = f"{float(gaussian['regret']):.1f} ± {float(gaussian['stderr']):.1f}"
+    yield f"GTS-full at σ̂ = 0.1, seed 0, has {played} on the GPU"
     rises = {
         (p, mode): " and ".join(rise(p, level, mode) for level in (0.1, 0.05))
         for p in (LABELED, PN)

@@ -21,6 +21,7 @@ from diffts.bandits.policies.top_two import TopTwo
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
+from diffts.validation import positive_number
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ class Ingredients:
     steps: int | None = None
     variance: str = "calibrated"
     diagonal: Callable[[], Gaussian] | None = None
+
+    def __post_init__(self) -> None:
+        positive_number("noise_std", self.noise_std)
 
     def diffts(self) -> Policy:
         """DiffTS with these settings."""
