@@ -9,6 +9,7 @@ programs from run to run, set JAX_COMPILATION_CACHE_DIR yourself.)
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -31,7 +32,13 @@ COMPILED = {
 
 
 def pytest_configure(config):
-    """Make the folder of compiled programs; workers and subprocesses find it in the environment."""
+    """Signals as in a terminal, and a folder of compiled programs.
+
+    A shell starts what runs in the background with Ctrl-C ignored, and so would be all that tests
+    start. Workers and subprocesses find the folder in the environment.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     folder = tempfile.mkdtemp(prefix="diffts-compiled-")

@@ -25,6 +25,7 @@ from diffts import (
 )
 from diffts.priors import builtin_names, builtin_prior
 from diffts.problems import get_problem
+from diffts.storage import named_arrays
 
 OPTIONS = {
     "residual-conv": {"channels": 2, "length": 8, "n_blocks": 2},
@@ -249,9 +250,25 @@ def test_flipped_bits_are_found(tmp_path):
 
 def test_a_newer_file_says_so(tmp_path):
     network_prior().save(tmp_path)
-    edit(tmp_path, lambda config: config.update(version=2))
-    with pytest.raises(ArtifactError, match=r"format 2.*newer diffts"):
+    edit(tmp_path, lambda config: config.update(version=3))
+    with pytest.raises(ArtifactError, match=r"format 3.*newer diffts"):
         DiffusionPrior.load(tmp_path)
+
+
+def test_a_prior_of_the_first_format_has_no_limits(tmp_path):
+    """As it was saved before there were any: the same arrays without them."""
+    prior = network_prior()
+    arrays = named_arrays(prior)
+    old = {name: array for name, array in arrays.items() if name not in (".low", ".high")}
+    content = {
+        "denoiser": prior.denoiser.recipe(),
+        "alpha_bar": list(prior.schedule.alpha_bar),
+        "metadata": prior.metadata,
+    }
+    storage.save_folder(tmp_path, "diffts.prior", 1, content, old)
+    again = DiffusionPrior.load(tmp_path)
+    assert (float(again.low), float(again.high)) == (-np.inf, np.inf)
+    assert_same(prior, again)
 
 
 def test_nothing_foreign_is_overwritten(tmp_path):

@@ -81,8 +81,8 @@ def test_a_learned_prior_knows_its_range(tmp_path):
     prior, tasks = bad_prior(low_rank, "clean", 1)
     width = tasks.max() - tasks.min()
     # A sixth of the tasks is kept back for calibration, and the range is that of the others.
-    assert tasks.min() - 0.51 * width < float(prior.low) < tasks.min() - 0.3 * width
-    assert tasks.max() + 0.3 * width < float(prior.high) < tasks.max() + 0.51 * width
+    assert tasks.min() - 1.01 * width < float(prior.low) < tasks.min() - 0.5 * width
+    assert tasks.max() + 0.5 * width < float(prior.high) < tasks.max() + 1.01 * width
     prior.save(tmp_path)
     again = DiffusionPrior.load(tmp_path)
     assert (again.low, again.high) == (prior.low, prior.high)
@@ -120,7 +120,8 @@ def test_the_solve_of_moment_matching_holds_on_20_groups():
     mask = np.random.default_rng(0).random(tasks.test.shape) < 0.5
     evidence = Evidence(tasks.test, 0.0, mask)
     draws = prior.posterior_sample(evidence, n=20, sampler="moment", steps=20)
-    assert np.abs(draws).max() <= 1.5
+    assert draws.min() >= -1  # once the range of the tasks, 0 to 1, beyond it
+    assert draws.max() <= 2
     hidden = np.broadcast_to(~mask, draws.shape)
     missed = np.abs(draws - tasks.test)[hidden].mean()
     blind = np.abs(prior.sample(100, steps=20)[:, None] - tasks.test)[:, ~mask].mean()
