@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from diffts import DiffusionPrior, Evidence, Gaussian, InvalidInputError
+from diffts import DiffusionPrior, Evidence, Gaussian, InvalidInputError, build_denoiser
+from diffts.learning.gaussian import fit_mixture
 
 PRIOR = DiffusionPrior.gaussian([0.0, 0.0], np.eye(2))
 QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -142,3 +143,36 @@ def test_what_is_no_evidence(evidence):
 def test_bad_parts_of_a_prior(changes, named):
     with raises(named):
         DiffusionPrior(**{"denoiser": PRIOR.denoiser, "tau": PRIOR.tau, **changes})
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "named"),
+    [
+        ("residual-mlp", {"width": 0}, "width"),
+        ("residual-mlp", {"width": -3}, "width"),
+        ("residual-mlp", {"width": 2.5}, "width"),
+        ("residual-mlp", {"n_blocks": -1}, "n_blocks"),
+        ("residual-mlp", {"embedding_size": 5}, "embedding_size"),
+        ("residual-mlp", {"embedding_size": 2}, "embedding_size"),
+        ("residual-conv", {"channels": 0}, "channels"),
+        ("residual-conv", {"length": -1}, "length"),
+        ("residual-conv", {"n_blocks": -1}, "n_blocks"),
+        ("unet-1d", {"channels": [0]}, "channels"),
+        ("unet-1d", {"embedding_size": 7}, "embedding_size"),
+        ("residual-mlp", {"colour": "red"}, "options of residual-mlp"),
+    ],
+)
+def test_networks_that_cannot_be_built(network, options, named):
+    with raises(named):
+        build_denoiser(network, 4, **options)
+
+
+def test_more_mixture_components_than_tasks():
+    with raises("components: 7 of a mixture, from 5 tasks"):
+        fit_mixture(np.random.default_rng(0).random((5, 2)), 7)
+
+
+@pytest.mark.parametrize("limits", [(1.0, 0.0), (0.5, 0.5), (np.nan, 1.0)])
+def test_limits_of_a_prior_that_hold_nothing(limits):
+    with raises("limits"):
+        DiffusionPrior(PRIOR.denoiser, PRIOR.tau, limits=limits)

@@ -26,7 +26,7 @@ def float_array(name: str, value: ArrayLike, ndim: int | None = None) -> NDArray
     """
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name}: not an array of numbers ({error})") from None
     if ndim is not None and array.ndim != ndim:
         raise InvalidInputError(f"{name}: expected {ndim} dimension(s), got shape {array.shape}")
@@ -76,9 +76,9 @@ def positive_number(name: str, value: Any) -> float:
     """
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
-    if isinstance(value, bool) or not 1e-18 <= number <= 1e18:
+    if isinstance(value, bool | np.bool_) or np.ndim(value) or not 1e-18 <= number <= 1e18:
         raise InvalidInputError(f"{name}: must be a number from 1e-18 to 1e+18, got {value!r}")
     return number
 

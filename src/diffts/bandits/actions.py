@@ -89,8 +89,8 @@ class BestOffered(Actions):
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
         """The arm of the largest value on offer, the first among equals."""
         on_offer = jnp.where(self.offered, values, -jnp.inf)
-        # Values of -∞ must not let an arm win that is not on offer.
-        is_largest = self.offered & (on_offer == jnp.max(on_offer))
+        # Neither values of -∞ nor NaN must let an arm win that is not on offer.
+        is_largest = self.offered & ~(on_offer < jnp.max(on_offer))
         return jnp.arange(self.n_arms) == jnp.argmax(is_largest)
 
     def cover(self) -> Bool[Array, "n K"]:

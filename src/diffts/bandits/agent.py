@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from diffts.bandits.actions import Actions, BestArm, BestOffered
 from diffts.bandits.identity import identity, what_differs
 from diffts.bandits.policies.diffts import DiffTS
-from diffts.bandits.policies.policy import Policy, State
+from diffts.bandits.policies.policy import History, Policy, State
 from diffts.diffusion.posterior import PosteriorSampler
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import ArtifactError, InvalidInputError
@@ -69,6 +69,10 @@ class Agent:
             )
         self.policy = policy
         self.actions = BestArm(policy.n_arms) if actions is None else actions
+        if not self.actions.single_arm and getattr(policy, "single_arm", False):
+            raise InvalidInputError(
+                "actions: sets of arms, but the policy was made for single ones (single_arm=False)"
+            )
         self.arms = _names(arms, policy.n_arms)
         self._index = {name: index for index, name in enumerate(self.arms)}
         self._key = fresh_key() if seed is None else as_key(seed)
@@ -177,8 +181,8 @@ class Agent:
 
         Args:
             directory: the folder.
-            other_policy: take the state of an agent with another prior, noise level or sampler,
-                too; it must be of the same kind. The pulls stay, what follows from them changes.
+            other_policy: take the state of an agent with another policy, prior, noise level or
+                sampler, too. The pulls stay; what follows from them is worked out anew.
         """
         content, arrays = load_folder(directory, _KIND, _VERSION)
         if content.get("arms") != [str(name) for name in self.arms]:
@@ -189,12 +193,23 @@ class Agent:
                 f"{directory}: saved by an agent with another policy ({differs}); "
                 "load(..., other_policy=True) takes it all the same"
             )
+        if differs:
+            arrays = self._rebuilt(arrays)
         self.state = arrays
+
+    def _rebuilt(self, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Arrays of another policy's state, with this policy's own in their place."""
+        prefix = "state.history"
+        pulls = {n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)}
+        history = with_arrays(History.empty(self.policy.n_arms), pulls, "state")
+        own = named_arrays(self.policy.resume(history))
+        others = {n: a for n, a in arrays.items() if not n.startswith("state")}
+        return {**{f"state{name}": leaf for name, leaf in own.items()}, **others}
 
     def _offer(self, among: Sequence[Any]) -> Actions:
         if not self.actions.single_arm:
             raise InvalidInputError("among: only for agents that play single arms")
-        if isinstance(among, str | bytes) or not isinstance(among, Iterable):
+        if _is_no_list(among):
             raise InvalidInputError(f"among: expected a list of arms, got {among!r}")
         indices = [self._index_of(name) for name in among]
         if not indices:
@@ -203,8 +218,10 @@ class Agent:
 
     def _pulled(self, arm: Any) -> tuple[bool, list[Any]]:
         """Whether several arms are meant, and which; a tuple may be the name of one."""
-        if isinstance(arm, np.ndarray) and arm.ndim:
-            named = arm.tolist()
+        if isinstance(arm, np.ndarray | jax.Array):
+            named = np.asarray(arm).tolist()
+            if not isinstance(named, list):
+                return False, [named]
             return True, [tuple(row) if isinstance(row, list) else row for row in named]
         if isinstance(arm, list):
             return True, arm
@@ -272,7 +289,7 @@ def _names(arms: Sequence[Any] | None, n_arms: int) -> list[Any]:
     """The arms' names, all different; by default their numbers."""
     if arms is None:
         return list(range(n_arms))
-    if isinstance(arms, str | bytes) or not isinstance(arms, Iterable):
+    if _is_no_list(arms) or isinstance(arms, set | frozenset):  # a set has no order
         raise InvalidInputError(f"arms: expected a list of {n_arms} names, got {arms!r}")
     names = arms.tolist() if isinstance(arms, np.ndarray) else list(arms)
     try:
@@ -286,6 +303,12 @@ def _names(arms: Sequence[Any] | None, n_arms: int) -> list[Any]:
             f"arms: expected {n_arms} different names, got {len(names)} ({different} different)"
         )
     return names
+
+
+def _is_no_list(value: Any) -> bool:
+    """Whether something cannot be several arms: one word, or nothing to go through."""
+    word = isinstance(value, str | bytes) or not isinstance(value, Iterable)
+    return word or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
 @eqx.filter_jit

@@ -15,6 +15,9 @@ import numpy as np
 
 from diffts.bandits.policies.policy import Policy
 
+#: Follow from other parts, by a factorisation that is another one on another machine.
+_DERIVED = ("root",)
+
 
 def identity(policy: Policy) -> dict[str, str]:
     """Kind of the policy, and a word for each of its parts: the value, or a hash of it.
@@ -26,6 +29,7 @@ def identity(policy: Policy) -> dict[str, str]:
     parts = {
         field.name: _word(_plain(getattr(policy, field.name)))
         for field in dataclasses.fields(policy)
+        if field.name not in _DERIVED
     }
     return {"kind": type(policy).__name__, **parts}
 
@@ -56,7 +60,9 @@ def _plain(value: Any) -> Any:
         digest = hashlib.sha256(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
-    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    return getattr(value, "__qualname__", type(value).__qualname__)  # no memory addresses
 
 
 def _word(plain: Any) -> str:

@@ -92,7 +92,8 @@ class Gaussian:
         eigenvalues, basis = np.linalg.eigh(spread)
         # Evidence is float32: what differs by its rounding does not contradict.
         impossible = np.abs(basis[:, : len(observed) - rank].T @ innovation)
-        if (impossible > 1e-5 * (1.0 + np.abs(self.mean[observed]).max(initial=0.0))).any():
+        size = np.abs([self.mean[observed], self.mean[observed] + innovation]).max(initial=0.0)
+        if (impossible > 1e-5 * size).any():
             return gain, innovation, -np.inf
         log_likelihood = -0.5 * (
             innovation @ precision @ innovation

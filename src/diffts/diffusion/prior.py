@@ -281,7 +281,7 @@ def explainable(values: NDArray[np.floating[Any]]) -> tuple[float, float]:
     (-1.0, 2.0)
     """
     lowest, highest = float(values.min()), float(values.max())
-    width = highest - lowest
+    width = max(highest - lowest, 1e-5 * max(abs(lowest), abs(highest)), 1e-30)
     return lowest - width, highest + width
 
 

@@ -313,7 +313,9 @@ class ImperfectLearning:
     @cached_property
     def limits(self) -> tuple[float, float]:
         """The smallest and the largest mean reward that such a prior can explain."""
-        return explainable(np.asarray(self.train.mean)[np.asarray(self.train.mask)])
+        mask, std = np.asarray(self.train.mask), np.asarray(self.train.std)
+        telling = mask & (std <= 10.0)  # in units of the data's spread; weaker ones tell nothing
+        return explainable(np.asarray(self.train.mean)[telling if telling.any() else mask])
 
     @cached_property
     def gaussian(self) -> Gaussian:

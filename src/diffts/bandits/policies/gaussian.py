@@ -9,7 +9,7 @@ is a draw from the posterior (Matheron's rule, with ``S n/σ²`` the Kalman gain
 products. ``S`` itself follows from one pull of arm ``a`` by a rank-one update.
 
 Where actions are sets of arms, the posterior is solved anew. With ``D = diag(√n/σ)``, the factor
-``L`` of ``LL' = I + DΣD`` (no eigenvalue below 1, whatever the prior) and ``V = L⁻¹DΣ``, it is
+``L`` of ``LL' = I + DΣD`` (no eigenvalue below 1, but for rounding) and ``V = L⁻¹DΣ``, it is
 ``S = Σ - V'V`` and ``x = x' + V' L⁻¹ ( D(ȳ - x') + z )``. It never multiplies a small covariance
 by a large count, so that float32 is enough.
 
@@ -92,6 +92,8 @@ class MixturePosterior(Policy):
 
     Attributes:
         single_arm: whether an action is one arm (rank-one updates) or a set (solve anew).
+        noise_std: assumed noise level; at least 1e-4 of the largest prior standard deviation, since
+            float32 resolves no less.
     """
 
     n_arms: int = eqx.field(static=True)
@@ -115,14 +117,22 @@ class MixturePosterior(Policy):
         self.mean = jnp.asarray(prior.means, jnp.float32)
         self.covariance = jnp.asarray(prior.covariances, jnp.float32)
         self.root = jnp.asarray(roots, jnp.float32)
-        self.noise_std = as_noise_std(noise_std)
+        finest = 1e-4 * np.sqrt(np.diagonal(prior.covariances, axis1=1, axis2=2).max())
+        self.noise_std = jnp.maximum(as_noise_std(noise_std), jnp.float32(finest))
 
     def init(self) -> MixtureState:
         """The prior."""
         empty = History.empty(self.n_arms)
-        if self.single_arm:
+        if self.single_arm:  # nothing to solve
             return MixtureState(empty, self.log_weights, self.covariance)
         return self._solve(empty)
+
+    def resume(self, history: History) -> MixtureState:
+        """The posterior after a history, however it came about."""
+        solved = self._solve(history)
+        if not self.single_arm:
+            return solved
+        return MixtureState(history, solved.log_weights, self.component_covariance(solved))
 
     def update(
         self, state: MixtureState, action: Bool[Array, " K"], rewards: Float[Array, " K"]
@@ -202,6 +212,9 @@ class MixturePosterior(Policy):
             covariance: Float[Array, "K K"], q: Float[Array, " K"]
         ) -> tuple[Float[Array, "K K"], Float[Array, "K K"], Float[Array, ""]]:
             B = jnp.eye(self.n_arms) + scaled[:, None] * covariance * scaled
+            # Where evidence is so strong that rounding could make B indefinite, the noise counts
+            # as larger than it is, by as much as float32 needs.
+            B = B + jnp.maximum(2e-7 * jnp.trace(B) - 0.5, 0.0) * jnp.eye(self.n_arms)
             L = jnp.linalg.cholesky(B)
             whitening = jax.scipy.linalg.solve_triangular(L, jnp.eye(self.n_arms), lower=True)
             V = jax.scipy.linalg.solve_triangular(L, scaled[:, None] * covariance, lower=True)
@@ -242,9 +255,16 @@ class BayesUCB(MixturePosterior):
     def values(self, key: KeyArray, state: MixtureState) -> Float[Array, " K"]:
         """Posterior mean plus the quantile's share of the standard deviation."""
         del key
-        variance = jnp.diagonal(self.component_covariance(state)[0])
+        variance = self._first_variance(state)
         quantile = ndtri(1.0 - 1.0 / (state.history.rounds + 2.0))
         return self.component_mean(state)[0] + quantile * jnp.sqrt(jnp.maximum(variance, 0.0))
+
+    def _first_variance(self, state: MixtureState) -> Float[Array, " K"]:
+        """Posterior variances of the one component."""
+        if state.covariance is not None:
+            return jnp.diagonal(state.covariance[0])
+        assert state.explained is not None
+        return jnp.diagonal(self.covariance[0]) - jnp.sum(state.explained[0] ** 2, axis=0)
 
 
 def _product(left: Array, right: Array) -> Array:

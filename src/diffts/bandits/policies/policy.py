@@ -72,6 +72,10 @@ class Policy(eqx.Module):
         """The state before the first round; it has an attribute ``history``."""
 
     @abc.abstractmethod
+    def resume(self, history: History) -> State:
+        """The state after a history of pulls that another policy may have made."""
+
+    @abc.abstractmethod
     def values(self, key: KeyArray, state: State) -> Float[Array, " K"]:
         """The value of each base arm in this round: drawn, optimistic, as the policy has it."""
 
@@ -107,6 +111,10 @@ class HistoryPolicy(Policy):
     def init(self) -> HistoryState:
         """Nothing played yet."""
         return HistoryState(History.empty(self.n_arms))
+
+    def resume(self, history: History) -> HistoryState:
+        """The history itself."""
+        return HistoryState(history)
 
     def update(
         self, state: HistoryState, action: Bool[Array, " K"], rewards: Float[Array, " K"]

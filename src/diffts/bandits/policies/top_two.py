@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from diffts.bandits.actions import Actions
-from diffts.bandits.policies.policy import Policy, State
+from diffts.bandits.policies.policy import History, Policy, State
 from diffts.seeding import KeyArray
 
 
@@ -31,6 +31,10 @@ class TopTwo(Policy):
     def init(self) -> State:
         """The base policy's state."""
         return self.base.init()
+
+    def resume(self, history: History) -> State:
+        """The base policy's state."""
+        return self.base.resume(history)
 
     def values(self, key: KeyArray, state: State) -> Float[Array, " K"]:
         """The base policy's draw."""

@@ -31,9 +31,9 @@ class MomentSampler(PosteriorSampler):
     arms. The solve starts from the diagonal answer ``(y - x̂_0)/(σ² + τ²)``, exact for one
     observed arm of a Gaussian, and goes on with ``iterations`` steps of conjugate gradients.
     Each step costs one vector-Jacobian product, about one pass of the denoiser; a step of the
-    chain costs ``3 + iterations`` or so. An exact ``C`` brings the estimate nearer to the
-    evidence, ``Σ r²/σ²`` never grows; a network's ``C``, which is only roughly a covariance, may
-    do otherwise, and then the answer is shortened until it does not.
+    chain costs ``3 + iterations`` or so. With an exact ``C``, the solution brings the estimate
+    nearer to the evidence: ``Σ r²/σ²`` never grows. A network's ``C`` is only roughly a covariance,
+    and may do otherwise; then the answer of the iterations is shortened until it does not.
 
     ``iterations=0`` ('moment-diagonal') is the cheapest. It over-counts correlated observations;
     with a learned denoiser, whose Jacobian is only roughly a covariance, it has the lower regret
