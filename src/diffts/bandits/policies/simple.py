@@ -42,9 +42,11 @@ class UCB1(HistoryPolicy):
 
     def select(self, key: KeyArray, state: HistoryState, actions: Actions) -> Bool[Array, " K"]:
         """The first covering action that plays a new arm; if none does, the largest bounds."""
+        chosen = actions.best(self.values(key, state))
+        if actions.single_arm:  # the first new arm has the largest bound
+            return chosen
         cover = actions.cover()
         plays_new_arm = (cover & (state.history.counts == 0)).any(axis=1)
-        chosen = actions.best(self.values(key, state))
         return jnp.where(plays_new_arm.any(), cover[jnp.argmax(plays_new_arm)], chosen)
 
 
