@@ -2,16 +2,9 @@
 
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.checkpoint import CheckpointWarning, TrainingStopped
-from diffts.learning.clean import train_clean
 from diffts.learning.factor import FactorFit
-from diffts.learning.learn import learn_prior, learn_priors
-from diffts.learning.learn_imperfect import (
-    Lesson,
-    Progress,
-    fit_start,
-    learn_prior_imperfect,
-    learn_priors_imperfect,
-)
+from diffts.learning.front import Lesson, learn_prior, learn_priors
+from diffts.learning.learn_imperfect import Progress, fit_start
 from diffts.learning.procedure import PROCEDURES, Procedure
 from diffts.learning.sure import choose_sure
 from diffts.learning.training import TrainingConfig, TrainingState
@@ -31,8 +24,5 @@ __all__ = [
     "choose_sure",
     "fit_start",
     "learn_prior",
-    "learn_prior_imperfect",
     "learn_priors",
-    "learn_priors_imperfect",
-    "train_clean",
 ]

@@ -30,7 +30,7 @@ from diffts.seeding import MOST_SEED, as_generator
 from diffts.validation import finite_array, whole_number
 
 
-def learn_prior(
+def learn_prior_exact(
     tasks: ArrayLike,
     calibration: ArrayLike | None = None,
     *,
@@ -80,7 +80,7 @@ def learn_prior(
     return _calibrated(state, train, held_out, (shift, scale), config, schedule, seed)
 
 
-def learn_priors(
+def learn_priors_exact(
     tasks: ArrayLike,
     calibration: ArrayLike,
     *,
@@ -92,7 +92,7 @@ def learn_priors(
     schedule: Schedule | None = None,
     on_block: Callable[[int], None] | None = None,
 ) -> list[DiffusionPrior]:
-    """One prior for each seed, trained side by side; as :func:`learn_prior` learns each of them.
+    """One prior for each seed, trained side by side; as :func:`learn_prior_exact` learns each of them.
 
     Arguments as there; ``on_block`` is called with the number of steps done.
     """

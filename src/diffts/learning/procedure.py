@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from diffts.diffusion.posterior import as_sampler
 from diffts.errors import InvalidInputError
@@ -157,6 +157,20 @@ class Procedure:
             final_steps=longer(self.final_steps) if self.final_steps else 0,
             score_every=longer(self.score_every),
         )
+
+    @property
+    def samplers(self) -> set[str]:
+        """Names of the samplers that have a say in what is learned."""
+        used = {self.sampler}
+        if self.latents == "chain":
+            used.add("paper-sampled-noise")  # of the latents that are kept
+        if self.select or self.patience:
+            used.add("moment-damped")  # of the held-out score that chooses the weights
+        return used
+
+    def settings(self) -> dict[str, Any]:
+        """All that the procedure is, as plain values: for metadata and digests."""
+        return dataclasses.asdict(self)
 
     def phases(self) -> list[Phase]:
         """The phases in their order.
