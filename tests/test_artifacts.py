@@ -23,6 +23,7 @@ from diffts import (
     learn_prior,
     storage,
 )
+from diffts.diffusion.units import Units
 from diffts.priors import builtin_names, builtin_prior
 from diffts.problems import get_problem
 from diffts.storage import named_arrays
@@ -42,8 +43,7 @@ def network_prior(name="residual-mlp", predicts="clean", seed=0):
         denoiser,
         tau,
         schedule=Schedule.linear(20),
-        shift=0.5,
-        scale=0.25,
+        units=Units(0.5, 0.25),
         metadata={"problem": "toy", "seed": seed},
     )
 

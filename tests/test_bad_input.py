@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from diffts import DiffusionPrior, Evidence, Gaussian, InvalidInputError, build_denoiser
-from diffts.learning.gaussian import fit_mixture
+from diffts.diffusion.units import Units
+from diffts.learning import fit_mixture
 
 PRIOR = DiffusionPrior.gaussian([0.0, 0.0], np.eye(2))
 QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -135,9 +136,9 @@ def test_what_is_no_evidence(evidence):
         ({"tau": np.ones((99, 2))}, "tau"),
         ({"tau": -np.ones((100, 2))}, "tau"),
         ({"tau": np.full((100, 2), np.nan)}, "tau"),
-        ({"scale": 0.0}, "shift, scale"),
-        ({"scale": -1.0}, "shift, scale"),
-        ({"shift": np.nan}, "shift, scale"),
+        ({"units": Units(0.0, 0.0)}, "units"),
+        ({"units": Units(0.0, -1.0)}, "units"),
+        ({"units": Units(np.nan, 1.0)}, "units"),
     ],
 )
 def test_bad_parts_of_a_prior(changes, named):
@@ -174,5 +175,5 @@ def test_more_mixture_components_than_tasks():
 
 @pytest.mark.parametrize("limits", [(1.0, 0.0), (0.5, 0.5), (np.nan, 1.0)])
 def test_limits_of_a_prior_that_hold_nothing(limits):
-    with raises("limits"):
-        DiffusionPrior(PRIOR.denoiser, PRIOR.tau, limits=limits)
+    with raises("units"):
+        DiffusionPrior(PRIOR.denoiser, PRIOR.tau, units=Units(0.0, 1.0, *limits))

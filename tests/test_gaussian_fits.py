@@ -8,14 +8,10 @@ from diffts import (
     Gaussian,
     GaussianMixture,
 )
-from diffts.learning.factor import fit_factor_gaussian
-from diffts.learning.gaussian import (
-    fit_diagonal_imperfect,
-    fit_gaussian,
-    fit_gaussian_imperfect,
-    pairwise_moments,
-)
-from diffts.learning.mixture_em import draw_posterior, fit_by_em, fit_mixture_imperfect
+from diffts.diffusion.exact import draw_posterior
+from diffts.learning.fits import fit_diagonal, fit_factor_gaussian, fit_gaussian, fit_mixture
+from diffts.learning.fits.gaussian import pairwise_moments
+from diffts.learning.fits.mixture import fit_by_em
 from diffts.problems import Corruption
 from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
 
@@ -30,9 +26,9 @@ def test_pairwise_moments_of_complete_data_are_the_sample_moments():
 
 def test_the_baselines_fits_have_the_papers_floors():
     tasks = gaussian_tasks(30)
-    full = fit_gaussian_imperfect(Evidence(tasks, 1.5))
+    full = fit_gaussian(Evidence(tasks, 1.5))
     assert np.linalg.eigvalsh(full.covariance).min() == pytest.approx(1e-4, rel=1e-3)
-    diagonal = fit_diagonal_imperfect(Evidence(tasks, 1.5))
+    diagonal = fit_diagonal(Evidence(tasks, 1.5))
     assert np.diag(diagonal.covariance).min() == 0.0
     assert np.count_nonzero(diagonal.covariance - np.diag(np.diag(diagonal.covariance))) == 0
 
@@ -45,7 +41,7 @@ def test_the_factor_gaussian_finds_rank_and_covariance():
     # About 1000 tasks hold a pair of arms: each covariance is off by some 5% of unit variances.
     assert error < 0.1
     assert np.abs(fitted.mean - MEAN).max() < 0.1
-    pairwise = fit_gaussian_imperfect(evidence).covariance
+    pairwise = fit_gaussian(evidence).covariance
     assert error < np.linalg.norm(pairwise - COVARIANCE) / np.linalg.norm(COVARIANCE)
 
 
@@ -112,5 +108,5 @@ def test_em_on_complete_exact_data_is_the_sample_covariance():
 def test_a_mixture_is_fitted_to_imperfect_tasks():
     truth = GaussianMixture([0.5, 0.5], [[0] * 6, [2] * 6], [0.2 * np.eye(6)] * 2)
     evidence = Corruption(0.5, 0.3).observe(truth.sample(900, seed=1), 2)
-    fitted = fit_mixture_imperfect(evidence, 2, seed=0)
+    fitted = fit_mixture(evidence, 2, seed=0)
     assert np.abs(np.sort(fitted.means.mean(1)) - [0, 2]).max() < 0.2

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,13 +19,12 @@ from diffts import (
     build_denoiser,
     choose_sure,
     learn_prior,
-    learn_prior_imperfect,
 )
-from diffts.learning.clean import Clean
-from diffts.learning.em import ImperfectLearning
-from diffts.learning.held_out import Score, hide
+from diffts.learning import OurProcedure
+from diffts.learning.held_out import Score
 from diffts.learning.losses import denoising_loss, imperfect_loss
-from diffts.learning.objectives import Imputed, Observations, Reconstructed
+from diffts.learning.objectives import ExactTasks, Imputed, Observations, Reconstructed
+from diffts.learning.phases import Learning
 from diffts.problems import Corruption, PopularNiche, corrupt
 from diffts.storage import named_arrays
 from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
@@ -35,9 +33,9 @@ SMALL = {"width": 48, "n_blocks": 1}
 
 
 def tiny(name, **changes):
-    settings = {
-        "warmup_steps": 20, "rounds": 2, "inner_steps": 20, "score_every": 20, "impute_with": 2.5,
-    }  # fmt: skip
+    settings = {"warmup_steps": 20, "rounds": 2, "inner_steps": 20, "score_every": 20}
+    if name != "default":
+        settings["impute_with"] = 2.5
     training = dataclasses.replace(PROCEDURES[name].training, batch_size=16, block=10)
     return dataclasses.replace(PROCEDURES[name], **{"training": training, **settings, **changes})
 
@@ -99,14 +97,14 @@ def test_with_full_weight_it_estimates_the_error_without_bias(network):
     assert abs(gaps.mean()) < 4.5 * gaps.std() / np.sqrt(n)
 
 
-# --- clean, complete data ------------------------------------------------------------------
+# --- exact data ---------- ------------------------------------------------------------------
 
 
-def test_on_clean_data_every_objective_is_plain_training(network):
+def test_on_exact_data_every_objective_is_plain_training(network):
     x_0 = jnp.asarray(gaussian_tasks(50) - 2.5, jnp.float32)
     levels = jax.tree.map(jnp.asarray, Schedule.linear().level(np.arange(1, 101)))
     exact = Observations(x_0, jnp.ones_like(x_0), None)
-    plain = Clean(x_0)
+    plain = ExactTasks(x_0)
     for objective in (Imputed(exact, x_0), Reconstructed(exact, x_0[None], 0.5),
                       Reconstructed(exact, x_0[None], 0.0)):  # fmt: skip
         for seed in range(3):
@@ -116,14 +114,15 @@ def test_on_clean_data_every_objective_is_plain_training(network):
             )
 
 
-@pytest.mark.parametrize("name", ["default", "paper"])
-def test_on_clean_data_the_procedure_reduces_to_plain_training(name):
+# One run of Adam through all phases; ours starts anew in each, so that one phase has to do.
+@pytest.mark.parametrize(("name", "rounds", "steps"), [("default", 0, 20), ("paper", 2, 60)])
+def test_on_exact_data_the_procedure_reduces_to_plain_training(name, rounds, steps):
     tasks, calibration = gaussian_tasks(60), gaussian_tasks(30, seed=5)
-    procedure = tiny(name, optimiser="warm", select=False, patience=0, sure=0.1)
-    learned = learn_prior_imperfect(
+    procedure = tiny(name, rounds=rounds, sure=0.1)
+    learned = learn_prior(
         Evidence.exact(tasks), Evidence.exact(calibration), procedure=procedure, options=SMALL
     )
-    config = dataclasses.replace(procedure.training, steps=60)
+    config = dataclasses.replace(procedure.training, steps=steps)
     plain = learn_prior(tasks, calibration, config=config, options=SMALL)
     equal_weights(learned.denoiser, plain.denoiser, rtol=2e-3, atol=2e-5)
     # With the draws on the data, both calibrations see the same errors; 30 tasks, fresh noise.
@@ -141,12 +140,11 @@ def test_the_prior_approaches_a_known_gaussian_and_em_helps():
 
     def error(name, rounds):
         steps = {"warmup_steps": 2400 - 300 * rounds, "inner_steps": 300, "rounds": rounds}
-        procedure = dataclasses.replace(
-            PROCEDURES[name], **steps, impute_with=2.5, score_every=1500
-        )
+        imputed = {} if name == "default" else {"impute_with": 2.5}
+        procedure = dataclasses.replace(PROCEDURES[name], **steps, **imputed, score_every=1500)
         training = dataclasses.replace(procedure.training, learning_rate=2e-3, batch_size=64)
         procedure = dataclasses.replace(procedure, training=training)
-        prior = learn_prior_imperfect(evidence, procedure=procedure, options=SMALL)
+        prior = learn_prior(evidence, procedure=procedure, options=SMALL)
         draws = prior.sample(8000, seed=3)
         covariance = np.linalg.norm(np.cov(draws.T) - COVARIANCE) / np.linalg.norm(COVARIANCE)
         return np.abs(draws.mean(0) - MEAN).max(), covariance
@@ -181,7 +179,7 @@ def test_a_killed_learning_resumes_to_the_same_weights(name, tmp_path):
             if stop_at is not None and len(seen) == stop_at:
                 raise KilledError
 
-        prior = learn_prior_imperfect(
+        prior = learn_prior(
             evidence, procedure=procedure, options=SMALL, checkpoint=checkpoint,
             checkpoint_every=10, on_progress=watch,
         )  # fmt: skip
@@ -198,13 +196,13 @@ def test_a_killed_learning_resumes_to_the_same_weights(name, tmp_path):
         np.testing.assert_array_equal(resumed.tau, whole.tau)
         assert len(rest) < len(seen)
     with pytest.raises(ArtifactError, match="other data, settings or seed"):
-        learn_prior_imperfect(evidence, procedure=tiny(name, sure=0.2), options=SMALL,
+        learn_prior(evidence, procedure=tiny(name, sure=0.2), options=SMALL,
                               checkpoint=folder)  # fmt: skip
 
 
 def test_progress_names_the_phases():
     seen = []
-    prior = learn_prior_imperfect(
+    prior = learn_prior(
         observed(gaussian_tasks(60)), options=SMALL, on_progress=seen.append,
         procedure=tiny("ipinyou", rounds=3, final_steps=10),
     )  # fmt: skip
@@ -227,14 +225,14 @@ def plan_scores(monkeypatch, plan):
             self.planned = iter(plan(self))
         return Score(next(self.planned), 1.0, 0.02)
 
-    monkeypatch.setattr(ImperfectLearning, "score", planned)
+    monkeypatch.setattr(Learning, "score", planned)
 
 
 def test_the_best_score_is_kept_and_stops_the_training(monkeypatch):
     plan_scores(monkeypatch, lambda _: [0.5, 0.4, 0.6, 0.7, 0.1])
     evidence = observed(gaussian_tasks(90))
     procedure = tiny("default", warmup_steps=40, rounds=3, patience=2)
-    told = learn_prior_imperfect(evidence, procedure=procedure, options=SMALL).metadata["learning"]
+    told = learn_prior(evidence, procedure=procedure, options=SMALL).metadata["learning"]
     # Scored at 20, 40 | 60 | 80 | 100: two repeats without a gain end it before the last.
     assert [row["step"] for row in told["scores"]] == [20, 40, 60, 80]
     assert told["kept_step"] == 40
@@ -243,9 +241,9 @@ def test_the_best_score_is_kept_and_stops_the_training(monkeypatch):
 def test_the_weights_of_the_best_score_are_the_prior(monkeypatch):
     evidence = observed(gaussian_tasks(90))
     plan_scores(monkeypatch, lambda _: [0.4, 0.5, 0.6])
-    kept = learn_prior_imperfect(evidence, procedure=tiny("default"), options=SMALL)
+    kept = learn_prior(evidence, procedure=tiny("default"), options=SMALL)
     plan_scores(monkeypatch, lambda _: [0.4])
-    first = learn_prior_imperfect(evidence, procedure=tiny("default", rounds=0), options=SMALL)
+    first = learn_prior(evidence, procedure=tiny("default", rounds=0), options=SMALL)
     equal_weights(kept.denoiser, first.denoiser, rtol=0, atol=0)
 
 
@@ -256,7 +254,7 @@ def test_the_weights_of_the_best_score_are_the_prior(monkeypatch):
 def test_the_choice_of_lambda_is_the_smallest_good_one(monkeypatch, scores, chosen):
     """Good: within one standard error, here 0.02 in standardised units, of the best."""
     by_sure = dict(zip((0.0, 0.1, 1.0), scores, strict=True))
-    plan_scores(monkeypatch, lambda learning: [by_sure[learning.procedure.sure]])
+    plan_scores(monkeypatch, lambda learning: [by_sure[learning.how.sure]])
     best, told = choose_sure(
         observed(gaussian_tasks(60)), procedure=tiny("paper", rounds=0),
         candidates=(1.0, 0.0, 0.1), options=SMALL,
@@ -268,7 +266,7 @@ def test_the_choice_of_lambda_is_the_smallest_good_one(monkeypatch, scores, chos
 def test_a_training_that_blows_up_says_so():
     wild = TrainingConfig(batch_size=16, block=10, learning_rate=1e30)
     with pytest.raises(InvalidInputError, match="learning rate"):
-        learn_prior_imperfect(
+        learn_prior(
             observed(gaussian_tasks(60)), procedure=tiny("default", training=wild), options=SMALL
         )
 
@@ -280,9 +278,7 @@ def test_arms_never_observed_and_empty_tasks_are_handled_and_named():
     mask[:5] = False
 
     def learn(tasks, mask):
-        return learn_prior_imperfect(
-            Evidence(tasks, 0.1, mask), procedure=tiny("default"), options=SMALL
-        )
+        return learn_prior(Evidence(tasks, 0.1, mask), procedure=tiny("default"), options=SMALL)
 
     prior = learn(tasks, mask)
     told = prior.metadata["learning"]
@@ -303,61 +299,26 @@ def test_without_noise_the_divergence_term_is_gone():
     """λ > 0 with noise 0 is no error: Stein's correction for no noise is 0."""
     evidence = observed(gaussian_tasks(60), noise=0.0)
     with_term, without = (
-        learn_prior_imperfect(evidence, procedure=tiny("paper", sure=sure), options=SMALL)
+        learn_prior(evidence, procedure=tiny("paper", sure=sure), options=SMALL)
         for sure in (0.3, 0.0)
     )
     equal_weights(with_term.denoiser, without.denoiser, rtol=0, atol=0)
 
 
-UNEVEN = np.where(np.arange(6) < 3, 0.1, 0.4)
-
-
-def test_inverse_variances_follow_the_noise(network):
-    """The slope of the loss at an observation is ``2 w (y - h)``: its weight can be read off."""
-    evidence = observed(gaussian_tasks(60) - MEAN)
-    uneven = Evidence(evidence.mean, UNEVEN * np.ones((60, 6)), evidence.mask)
-    levels = jax.tree.map(jnp.asarray, Schedule.linear().level(np.arange(1, 101)))
-
-    def slope(weighting):
-        procedure = tiny("paper", weighting=weighting, smallest_variance=0.02, sure=0.0)
-        learning = ImperfectLearning(
-            uneven, uneven, hide(uneven), procedure, Schedule.linear(), 0.0, seed=0
-        )
-        start = learning.initial(network)
-        objective = learning.objective(learning.phases[0], 0, start)
-
-        def loss(y):
-            given = eqx.tree_at(lambda o: o.observations.y, objective, y)
-            return given(network, levels, jax.random.key(0), 512)
-
-        return np.asarray(jax.grad(loss)(objective.observations.y), np.float64)
-
-    plain, weighted = slope("uniform"), slope("inverse-variance")
-    mask = np.asarray(uneven.mask)
-    assert (plain[mask] != 0).all()  # 512 examples of 60 tasks: each was looked at
-    assert (plain[~mask] == 0).all()
-    assert (weighted[~mask] == 0).all()
-    expected = 1 / (UNEVEN**2 + 0.02) * mask
-    expected *= mask.sum() / expected.sum()
-    np.testing.assert_allclose(weighted[mask], (expected * plain)[mask], rtol=1e-4, atol=1e-9)
-
-
-def test_inverse_variances_of_even_noise_change_nothing():
-    """All weights are then 1, so that a learning rate means the same with and without them."""
-    evidence = observed(gaussian_tasks(60))
-    weighted, plain = (
-        learn_prior_imperfect(
-            evidence, procedure=tiny("paper", weighting=weighting, sure=0.0), options=SMALL
-        )
-        for weighting in ("inverse-variance", "uniform")
-    )
-    equal_weights(weighted.denoiser, plain.denoiser, rtol=2e-3, atol=2e-5)
+def test_procedures_are_had_by_name_with_changes():
+    assert Procedure.named("paper", rounds=1).rounds == 1
+    with pytest.raises(InvalidInputError, match="procedure: unknown 'paprika'"):
+        Procedure.named("paprika")
+    with pytest.raises(InvalidInputError, match=r"procedure default: .*impute_with"):
+        Procedure.named("default", impute_with=1.0)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"tasks": np.zeros((10, 6))}, "expected Evidence"),
+        ({"tasks": gaussian_tasks(60)}, "procedure: for evidence"),
+        ({"calibration": gaussian_tasks(20)}, "calibration: must be of the same kind"),
+        ({"config": TrainingConfig()}, "config: for exact means"),
         ({"tasks": Evidence.none(6)}, "shape"),
         ({"tasks": Evidence.none(6, (10,))}, "no task has any observation"),
         ({"tasks": Evidence(np.ones((10, 6)), 0.1)}, "all observations are equal"),
@@ -369,7 +330,7 @@ def test_inverse_variances_of_even_noise_change_nothing():
 def test_bad_data_are_refused(arguments, message):
     given = {"tasks": observed(gaussian_tasks(60)), "procedure": tiny("default"), **arguments}
     with pytest.raises(InvalidInputError, match=message):
-        learn_prior_imperfect(given.pop("tasks"), given.pop("calibration", None), **given)
+        learn_prior(given.pop("tasks"), given.pop("calibration", None), **given)
 
 
 def test_a_mask_that_contradicts_nan_is_refused():
@@ -380,20 +341,18 @@ def test_a_mask_that_contradicts_nan_is_refused():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"start": "hope"}, "start"),
         ({"rounds": -1}, "rounds"),
         ({"sure": -0.1}, "sure"),
         ({"sure": (0.1, 0.2)}, "sure: 2 values"),
         ({"sure": float("nan")}, "sure"),
         ({"anchor": 2.0}, "anchor"),
         ({"sampler": "gibbs"}, "sampler"),
-        ({"weighting": "inverse-variance", "smallest_variance": 0.0}, "smallest_variance"),
         ({"draws": 0}, "draws"),
     ],
 )
 def test_bad_procedures_are_refused(changes, message):
     with pytest.raises(InvalidInputError, match=message):
-        dataclasses.replace(Procedure(), **changes)
+        dataclasses.replace(OurProcedure(), **changes)
 
 
 @pytest.mark.parametrize("settings", [(1.0, 0.1), (-0.1, 0.1), (0.5, -1.0), (0.5, np.nan)])

@@ -10,8 +10,8 @@ from diffts import (
     Schedule,
     calibrate_imperfect,
 )
-from diffts.diffusion.exact import GaussianDenoiser, gaussian_tau
-from diffts.learning.mixture_em import draw_posterior
+from diffts.diffusion.exact import draw_posterior
+from diffts.diffusion.exact_denoisers import GaussianDenoiser, gaussian_tau
 from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
 
 

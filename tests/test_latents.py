@@ -6,9 +6,9 @@ import numpy as np
 from diffts import (
     DiffusionPrior,
     Evidence,
+    chunks,
 )
 from diffts.diffusion.posterior import PaperSampler
-from diffts.learning import latents as latents_module
 from diffts.learning.latents import draw_latents, steps_to_keep
 from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
 
@@ -16,11 +16,9 @@ from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
 def test_kept_latents_have_the_law_of_their_step():
     """Without evidence the latents of N(0, I) tasks are N(0, I) at every step."""
     prior = DiffusionPrior.gaussian(np.zeros(6), np.eye(6))
-    sampler = PaperSampler()
     steps, latents = draw_latents(
-        sampler, sampler, jax.random.key(0), prior.denoiser, prior.schedule, prior.tau,
-        Evidence.none(6, (3000,)), prior.units.limits, kept=7,
-    )  # fmt: skip
+        prior, jax.random.key(0), Evidence.none(6, (3000,)), kept=7, sampler=PaperSampler()
+    )
     assert steps.shape == (3000, 7)
     assert latents.shape == (3000, 7, 6)
     assert steps.min() == 1
@@ -36,13 +34,10 @@ def test_kept_latents_do_not_depend_on_chunks(monkeypatch):
     evidence = observed(gaussian_tasks(9))
 
     def latents():
-        return draw_latents(
-            PaperSampler(), PaperSampler("sampled"), jax.random.key(0), prior.denoiser,
-            prior.schedule, prior.tau, evidence, prior.units.limits, kept=3,
-        )  # fmt: skip
+        return draw_latents(prior, jax.random.key(0), evidence, kept=3, sampler=PaperSampler())
 
     together = latents()
-    monkeypatch.setattr(latents_module, "CHUNK_ENTRIES", {"cpu": 12})
+    monkeypatch.setattr(chunks, "CHUNK_ENTRIES", {"cpu": 200})
     apart = latents()
     np.testing.assert_array_equal(together[0], apart[0])
     np.testing.assert_allclose(together[1], apart[1], atol=1e-5)

@@ -20,10 +20,11 @@ from diffts import (
     build_denoiser,
     calibrate,
     learn_prior,
-    train_clean,
 )
-from diffts.diffusion.exact import GaussianDenoiser, gaussian_tau
-from diffts.learning.gaussian import fit_gaussian
+from diffts.diffusion.exact_denoisers import GaussianDenoiser, gaussian_tau
+from diffts.learning import fit_gaussian
+from diffts.learning.objectives import ExactTasks
+from diffts.learning.training import initial_state, train
 from diffts.storage import named_arrays
 
 SMALL = {"width": 32, "n_blocks": 1}
@@ -37,6 +38,13 @@ def gaussian_tasks(n, seed=0):
 
 def weights(denoiser):
     return named_arrays(denoiser)
+
+
+def train_exact(denoiser, data, config, seed=0, state=None):
+    """States of plain training on standardised tasks."""
+    state = initial_state(denoiser, config) if state is None else state
+    objective = ExactTasks(jnp.asarray(data, jnp.float32))
+    return train(state, objective, config, Schedule.linear(), seed, config.steps)
 
 
 def assert_equal_weights(a, b):
@@ -159,7 +167,7 @@ def test_the_gaussian_under_a_residual_network_is_not_trained():
 def test_the_loop_is_a_generator_of_states():
     denoiser = build_denoiser("residual-mlp", 3, **SMALL)
     config = TrainingConfig(steps=25, batch_size=16, block=10)
-    states = list(train_clean(denoiser, gaussian_tasks(100), config))
+    states = list(train_exact(denoiser, gaussian_tasks(100), config))
     assert [int(state.step) for state in states] == [10, 20, 25]
     assert all(np.isfinite(float(state.loss)) for state in states)
 
@@ -167,8 +175,8 @@ def test_the_loop_is_a_generator_of_states():
 def test_training_goes_on_exactly_from_any_state():
     denoiser, data = build_denoiser("residual-mlp", 3, **SMALL), gaussian_tasks(100)
     config = TrainingConfig(steps=30, batch_size=16, block=10, ema_decay=0.9, decay="cosine")
-    states = list(train_clean(denoiser, data, config, seed=5))
-    *_, resumed = train_clean(denoiser, data, config, seed=5, state=states[0])
+    states = list(train_exact(denoiser, data, config, seed=5))
+    *_, resumed = train_exact(denoiser, data, config, seed=5, state=states[0])
     assert_equal_weights(weights(resumed), weights(states[-1]))
 
 
@@ -185,7 +193,7 @@ def test_seeds_decide_everything():
 def test_the_average_is_smoother_than_the_weights():
     denoiser = build_denoiser("residual-mlp", 3, **SMALL)
     config = TrainingConfig(steps=200, batch_size=16, ema_decay=0.99, ema_every=1, block=50)
-    *_, before, last = train_clean(denoiser, gaussian_tasks(100), config)
+    *_, before, last = train_exact(denoiser, gaussian_tasks(100), config)
 
     def moved(a, b):
         return sum(
@@ -199,7 +207,7 @@ def test_the_average_is_smoother_than_the_weights():
 
 def test_without_an_average_the_weights_are_used():
     denoiser = build_denoiser("residual-mlp", 3, **SMALL)
-    *_, last = train_clean(denoiser, gaussian_tasks(50), TrainingConfig(steps=5, batch_size=8))
+    *_, last = train_exact(denoiser, gaussian_tasks(50), TrainingConfig(steps=5, batch_size=8))
     assert_equal_weights(weights(last.trained), weights(last.denoiser))
 
 
@@ -225,13 +233,13 @@ SCRIPT = """
 
     data = np.random.default_rng(0).normal(size=(120, 4))
     config = TrainingConfig(steps=600, batch_size=16, block=20, ema_decay=0.9, ema_every=3)
-    def report(state):
-        print(int(state.step), flush=True)
-        if int(state.step) == die_at:
+    def report(now):
+        print(now.done, flush=True)
+        if now.done == die_at:
             os.kill(os.getpid(), signal.SIGKILL)
     learn_prior(
         data, options={"width": 16, "n_blocks": 1}, config=config, seed=3,
-        checkpoint=checkpoint, checkpoint_every=40, on_block=report,
+        checkpoint=checkpoint, checkpoint_every=40, on_progress=report,
     ).save(result)
 """
 
@@ -280,10 +288,10 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("tasks", "named"),
     [
-        (np.zeros((10, 2)), "tasks.*equal"),
-        (np.zeros((3, 2)), "tasks.*at least 6"),
-        (np.zeros(10), "tasks"),
-        (np.full((10, 2), np.nan), "tasks"),
+        (np.zeros((10, 2)), "past.*equal"),
+        (np.zeros((3, 2)), "past.*at least 6"),
+        (np.zeros(10), "past"),
+        (np.full((10, 2), np.nan), "past"),
     ],
 )
 def test_bad_tasks_are_refused(tasks, named):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from diffts import SAMPLERS, DiffusionPrior, Evidence, TrainingConfig, learn_prior
+from diffts.diffusion.units import Units
 from diffts.priors import builtin_prior
 from diffts.problems import Groups, get_problem
 
@@ -100,9 +101,8 @@ def test_limits_change_nothing_of_a_sound_chain(name):
     noise = problem.noise_std / np.sqrt(np.maximum(counts, 1))
     evidence = Evidence(tasks + noise * rng.standard_normal(tasks.shape), noise, counts > 0)
     unlimited = DiffusionPrior(
-        prior.denoiser, prior.tau, schedule=prior.schedule,
-        shift=float(prior.shift), scale=float(prior.scale),
-    )  # fmt: skip
+        prior.denoiser, prior.tau, schedule=prior.schedule, units=Units(*prior.units[:2])
+    )
     for sampler in ("paper", "moment-damped"):
         drawn = [
             p.posterior_sample(evidence, n=8, sampler=sampler, steps=20, seed=1)

@@ -27,7 +27,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+) kB", status)[1]) / 1e6)
 IMAGES = """
 import dataclasses, re
 import numpy as np
-from diffts import PROCEDURES, Evidence, Schedule, learn_prior_imperfect
+from diffts import PROCEDURES, Evidence, Schedule, learn_prior
 
 rng = np.random.default_rng(0)
 shapes = rng.random((10, 784), dtype=np.float32)
@@ -39,7 +39,7 @@ del tasks, evidence
 procedure = dataclasses.replace(
     PROCEDURES["images"], warmup_steps=20, rounds=1, inner_steps=3000, score_every=3000
 )
-learn_prior_imperfect(
+learn_prior(
     train, other, procedure=procedure, options={"width": 16, "n_blocks": 1},
     schedule=Schedule.linear(4),
 )

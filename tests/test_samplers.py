@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from diffts import SAMPLERS, DiffusionPrior, Evidence, Gaussian, MomentSampler, PaperSampler
+from diffts import chunks as chunks_module
 from diffts.diffusion.posterior import as_sampler
-from diffts.diffusion.posterior import batched as batched_module
+from diffts.diffusion.units import Units
 from oracles import (
     assert_same_moments,
     gaussian_gain,
@@ -144,7 +145,7 @@ def test_damping_holds_the_chain_where_many_arms_say_the_same(rank):
     exact = Gaussian(np.zeros(100), covariance).posterior(Evidence(seen, 0.3))
 
     # The same prior without its limits, which would hide most of the harm.
-    unlimited = DiffusionPrior(prior.denoiser, prior.tau, scale=float(prior.scale))
+    unlimited = DiffusionPrior(prior.denoiser, prior.tau, units=Units(0.0, prior.scale))
 
     def error(prior, sampler):
         draws = prior.posterior_sample(Evidence(seen, 0.3), n=1000, steps=10, sampler=sampler)
@@ -228,7 +229,7 @@ def test_seeds(prior, sampler):
 def test_draws_do_not_depend_on_the_batch_they_are_in(prior, sampler, monkeypatch):
     tasks = Evidence([[2.0, np.nan, 1.0], [np.nan, 3.0, np.nan], [1.0, 1.0, 1.0]], 0.5)
     together = prior.posterior_sample(tasks, n=11, steps=10, sampler=sampler)
-    monkeypatch.setattr(batched_module, "CHUNK_ENTRIES", {"cpu": 3 * 4})
+    monkeypatch.setattr(chunks_module, "CHUNK_ENTRIES", {"cpu": 3 * 4})
     in_chunks = prior.posterior_sample(tasks, n=11, steps=10, sampler=sampler)
     np.testing.assert_allclose(together, in_chunks, atol=1e-5)
     fewer = prior.posterior_sample(tasks, n=2, steps=10, sampler=sampler)
@@ -256,10 +257,10 @@ def test_a_chain_ends_in_the_draw(prior, sampler):
 
 
 def test_one_compilation_serves_nearby_batch_sizes():
-    sizes = {batched_module.padded_size(rows) for rows in range(1, 1025)}
+    sizes = {chunks_module.padded_size(rows) for rows in range(1, 1025)}
     assert len(sizes) <= 40
     assert all(
-        rows <= batched_module.padded_size(rows) <= 1.25 * rows + 1 for rows in range(1, 2000)
+        rows <= chunks_module.padded_size(rows) <= 1.25 * rows + 1 for rows in range(1, 2000)
     )
 
 

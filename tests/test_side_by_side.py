@@ -15,13 +15,11 @@ from diffts.diffusion.networks.convolution import convolve
 from diffts.learning import (
     PROCEDURES,
     Lesson,
-    Procedure,
+    OurProcedure,
     TrainingConfig,
     fit_start,
     learn_prior,
-    learn_prior_imperfect,
     learn_priors,
-    learn_priors_imperfect,
 )
 from diffts.problems import Corruption, GaussianRewards
 from diffts.stacking import layout, stack, unstack
@@ -45,7 +43,8 @@ def assert_same(one, other, tolerance=2e-4):
 @pytest.mark.parametrize(("network", "steps"), [(MLP, 7), (UNET, 6)], ids=["mlp", "unet"])
 def test_trainings_side_by_side_are_the_trainings_one_by_one(network, steps):
     config = TrainingConfig(steps=steps, block=3, batch_size=8, ema_decay=0.9, ema_every=2)
-    together = learn_priors(TASKS, OTHER, seeds=(0, 5), config=config, **network)
+    lessons = [Lesson(TASKS, OTHER, config=config, seed=seed) for seed in (0, 5)]
+    together = learn_priors(lessons, **network)
     for seed, prior in zip((0, 5), together, strict=True):
         assert_same(prior, learn_prior(TASKS, OTHER, seed=seed, config=config, **network))
     assert not np.allclose(together[0].tau, together[1].tau)
@@ -62,17 +61,17 @@ PAPER = dataclasses.replace(PROCEDURES["paper"], **SHORT)
 
 def test_lessons_side_by_side_are_the_lessons_one_by_one():
     seen, paper = SEEN, PAPER
-    ours = Procedure(sampler_steps=5, **SHORT)
+    ours = OurProcedure(sampler_steps=5, **SHORT)
     less = dataclasses.replace(paper, sure=0.0)
     fitted = fit_start(*seen)  # what lessons would fit themselves
-    lessons = [Lesson(*seen, ours, 0), Lesson(*seen, ours, 3, fitted), Lesson(*seen, paper, 0),
-               Lesson(*seen, less, 0)]  # fmt: skip
+    lessons = [Lesson(*seen, ours), Lesson(*seen, ours, seed=3, start=fitted),
+               Lesson(*seen, paper), Lesson(*seen, less)]  # fmt: skip
     ended = []
-    together = learn_priors_imperfect(
+    together = learn_priors(
         lessons, on_phase=lambda number, phase, _: ended.append((number, phase)), **MLP
     )
     for lesson, prior in zip(lessons, together, strict=True):
-        alone = learn_prior_imperfect(*seen, procedure=lesson.procedure, seed=lesson.seed, **MLP)
+        alone = learn_prior(*seen, procedure=lesson.procedure, seed=lesson.seed, **MLP)
         assert_same(prior, alone, 2e-3)
     assert sorted(ended) == [(i, name) for i in range(4) for name in ("round 1", "warm-up")]
 
@@ -81,17 +80,17 @@ def test_the_prior_of_a_phase_is_that_of_a_shorter_procedure():
     """How the third image model is had: the one before it is kept on the way."""
     longer = dataclasses.replace(PAPER, rounds=2, inner_steps=(4, 4), sure=(0.1, 0.1, 1.0))
     kept = {}
-    learn_priors_imperfect(
+    learn_priors(
         [Lesson(*SEEN, longer)], on_phase=lambda _, phase, prior: kept.update({phase: prior}), **MLP
     )
     shorter = dataclasses.replace(PAPER, sure=0.1)
-    alone = learn_prior_imperfect(*SEEN, procedure=shorter, **MLP)
+    alone = learn_prior(*SEEN, procedure=shorter, **MLP)
     assert_same(kept["round 1"], alone, 2e-3)
 
 
 def test_a_repeat_can_draw_some_of_the_tasks():
     some = dataclasses.replace(PAPER, tasks_per_round=10)
-    few, many = (learn_prior_imperfect(*SEEN, procedure=p, **MLP) for p in (some, PAPER))
+    few, many = (learn_prior(*SEEN, procedure=p, **MLP) for p in (some, PAPER))
     assert not np.allclose(few.tau, many.tau)
     assert np.isfinite(few.tau).all()
 

@@ -7,19 +7,23 @@ import pytest
 from diffts import (
     Evidence,
     InvalidInputError,
-    Procedure,
     TrainingConfig,
     choose_sure,
     learn_prior,
-    learn_prior_imperfect,
 )
-from diffts.learning import CheckpointWarning, TrainingStopped, learn_priors
+from diffts.learning import (
+    CheckpointWarning,
+    Lesson,
+    OurProcedure,
+    TrainingStopped,
+    learn_priors,
+)
 from diffts.learning.checkpoint import Checkpoint
 
 TASKS = np.random.default_rng(0).normal(size=(40, 3))
 CONFIG = TrainingConfig(steps=6, batch_size=4, block=2)
 SMALL = {"options": {"width": 4, "n_blocks": 1}, "seed": 1}
-SHORT = Procedure(
+SHORT = OurProcedure(
     warmup_steps=4, rounds=1, inner_steps=2, score_every=4, sampler_steps=2, draws=1,
     training=TrainingConfig(batch_size=4, block=2),
 )  # fmt: skip
@@ -27,15 +31,13 @@ SHORT = Procedure(
 
 def learn(on_block=None, checkpoint=None, config=CONFIG):
     return learn_prior(
-        TASKS[:30], TASKS[30:], config=config, checkpoint=checkpoint, on_block=on_block, **SMALL
+        TASKS[:30], TASKS[30:], config=config, checkpoint=checkpoint, on_progress=on_block, **SMALL
     )
 
 
 def learn_imperfect(on_block=None, checkpoint=None):
     known = Evidence(TASKS, 0.1, np.random.default_rng(1).random(TASKS.shape) < 0.7)
-    return learn_prior_imperfect(
-        known, procedure=SHORT, checkpoint=checkpoint, on_progress=on_block, **SMALL
-    )
+    return learn_prior(known, procedure=SHORT, checkpoint=checkpoint, on_progress=on_block, **SMALL)
 
 
 def stop_at(count):
@@ -121,10 +123,11 @@ def test_training_that_diverges_says_so():
         InvalidInputError, match=r"^training diverged: .* at step \d.*lower learning"
     ):
         learn(config=WILD)
+    lessons = [Lesson(TASKS[:30], TASKS[30:], config=WILD, seed=seed) for seed in (0, 1)]
     with pytest.raises(
         InvalidInputError, match=r"^training diverged: .* at step \d.*lower learning"
     ):
-        learn_priors(TASKS[:30], TASKS[30:], seeds=[0, 1], config=WILD, options=SMALL["options"])
+        learn_priors(lessons, options=SMALL["options"])
 
 
 def test_a_diverged_state_is_not_saved(tmp_path):

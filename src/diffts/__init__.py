@@ -33,8 +33,6 @@ if TYPE_CHECKING:
         calibrate_imperfect,
         choose_sure,
         learn_prior,
-        learn_prior_imperfect,
-        train_clean,
     )
 
 __all__ = [
@@ -63,8 +61,6 @@ __all__ = [
     "calibrate_imperfect",
     "choose_sure",
     "learn_prior",
-    "learn_prior_imperfect",
-    "train_clean",
 ]
 
 #: Where each name comes from. It is imported when first used: the command line must be able to
@@ -105,8 +101,6 @@ _FROM = {
         "calibrate_imperfect",
         "choose_sure",
         "learn_prior",
-        "learn_prior_imperfect",
-        "train_clean",
     ),
 }
 _MODULE_OF = {name: module for module, names in _FROM.items() for name in names}

@@ -1,8 +1,6 @@
-"""Priors whose denoiser and posterior are known in closed form: the oracles of this library.
+"""Gaussians and Gaussian mixtures, on the host and in float64: their posteriors are exact.
 
-:class:`Gaussian` and :class:`GaussianMixture` are distributions on the host, in float64, with
-exact posteriors. :class:`GaussianDenoiser` and :class:`MixtureDenoiser` are the exact denoisers
-``E[x_0 | x_ℓ]`` of such distributions, as a network would be if it had learned perfectly.
+They are the oracles of this library. Their denoisers are in ``exact_denoisers.py``.
 """
 
 from __future__ import annotations
@@ -15,14 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 import scipy.special
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike, NDArray
 
-from diffts.diffusion.denoiser import Denoiser
-from diffts.diffusion.schedule import NoiseLevel, Schedule
+from diffts.chunks import cut
+from diffts.diffusion.observed import Observed, Parameters, factor, log_density, on_cpu, root
+from diffts.diffusion.units import Units
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
-from diffts.seeding import Seed, as_generator
+from diffts.seeding import KeyArray, Seed, as_generator, as_key
 from diffts.validation import covariance_matrix, finite_array
 
 
@@ -132,6 +131,24 @@ class GaussianMixture:
                 raise InvalidInputError(f"component {k}: {error}") from None
         object.__setattr__(self, "components", tuple(components))
 
+    @staticmethod
+    def of(prior: Gaussian | GaussianMixture) -> GaussianMixture:
+        """A Gaussian as a mixture of one component; a mixture as it is."""
+        if isinstance(prior, GaussianMixture):
+            return prior
+        return GaussianMixture([1.0], prior.mean[None], prior.covariance[None])
+
+    @property
+    def units(self) -> Units:
+        """Units in which the mixture has about mean 0 and variance 1."""
+        stds = np.sqrt(np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0))
+        return Units.of_mixture(self.weights, self.means, stds)
+
+    def standardised(self, units: Units) -> GaussianMixture:
+        """The same distribution in standardised units."""
+        covariances = self.covariances / units.scale**2
+        return GaussianMixture(self.weights, units.standard(self.means), covariances)
+
     @property
     def means(self) -> NDArray[np.float64]:
         """Component means, ``(C, K)``."""
@@ -175,129 +192,58 @@ class GaussianMixture:
         draws = np.empty((n, self.means.shape[1]))
         for k, component in enumerate(self.components):
             rows = np.flatnonzero(which == k)
-            eigenvalues, basis = np.linalg.eigh(component.covariance)
-            noise = generator.standard_normal((len(rows), len(eigenvalues)))
-            root = basis * np.sqrt(np.maximum(eigenvalues, 0.0))
-            draws[rows] = component.mean + noise @ root.T
+            noise = generator.standard_normal((len(rows), draws.shape[1]))
+            draws[rows] = component.mean + noise @ root(component.covariance).T
         return draws
 
 
-class GaussianDenoiser(Denoiser):
-    """Exact denoiser of ``N(μ, QΛQᵀ)`` (in standardised units).
+def draw_posterior(
+    prior: Gaussian | GaussianMixture, evidence: Evidence, draws: int = 1, seed: Seed = 0
+) -> NDArray[np.float64]:
+    """``draws`` exact posterior draws for each of N tasks, ``(draws, N, K)``.
 
-    ``h(x, ℓ) = μ + Q diag(√ᾱ λ / (ᾱλ + 1-ᾱ)) Qᵀ (x - √ᾱ μ)``.
+    By Matheron's rule: take ``x`` from the prior and a pretended observation ``ỹ`` of it; then
+    ``x + Σ_k (Σ_k[o, o] + D)⁻¹ (y - ỹ)`` is a draw from component ``k``'s posterior.
     """
-
-    mean: Float[Array, " K"]
-    eigenvalues: Float[Array, " K"]
-    eigenvectors: Float[Array, "K K"]
-    n_arms: int = eqx.field(static=True)
-
-    def __init__(self, distribution: Gaussian) -> None:
-        eigenvalues, eigenvectors = np.linalg.eigh(distribution.covariance)
-        self.mean = jnp.asarray(distribution.mean, jnp.float32)
-        self.eigenvalues = jnp.asarray(np.maximum(eigenvalues, 0.0), jnp.float32)
-        self.eigenvectors = jnp.asarray(eigenvectors, jnp.float32)
-        self.n_arms = len(eigenvalues)
-
-    def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
-        """``E[x_0 | x_ℓ]``."""
-        gain = level.signal * self.eigenvalues / self._latent_variance(level)
-        with jax.default_matmul_precision("highest"):  # a GPU would round to TF32
-            return self.mean + self.eigenvectors @ (
-                gain * (self.eigenvectors.T @ (x - level.signal * self.mean))
-            )
-
-    def error_std(self, level: NoiseLevel) -> Float[Array, " K"]:
-        """``τ_ℓ``, closed form: root of ``diag Q diag(λ(1-ᾱ)/(ᾱλ + 1-ᾱ)) Qᵀ``."""
-        shrunk = self.eigenvalues * level.noise**2 / self._latent_variance(level)
-        with jax.default_matmul_precision("highest"):
-            return jnp.sqrt(self.eigenvectors**2 @ shrunk)
-
-    def _latent_variance(self, level: NoiseLevel) -> Float[Array, " K"]:
-        return level.signal**2 * self.eigenvalues + level.noise**2
-
-    def recipe(self) -> dict[str, object]:
-        """Kind and size; the arrays hold the rest."""
-        return {"kind": "gaussian", "n_arms": self.n_arms}
-
-
-class MixtureDenoiser(Denoiser):
-    """Exact denoiser of a Gaussian mixture: the components' estimates, averaged.
-
-    ``h(x, ℓ) = Σ_k r_k(x) h_k(x, ℓ)`` with responsibilities ``r_k ∝ w_k N(x; √ᾱ μ_k,
-    ᾱΣ_k + (1-ᾱ)I)``.
-    """
-
-    log_weights: Float[Array, " C"]
-    components: GaussianDenoiser  # leaves stacked over the C components
-    n_arms: int = eqx.field(static=True)
-
-    def __init__(self, distribution: GaussianMixture) -> None:
-        self.log_weights = jnp.asarray(np.log(np.maximum(distribution.weights, 1e-30)), jnp.float32)
-        exact = [GaussianDenoiser(component) for component in distribution.components]
-        self.components = jax.tree.map(lambda *leaves: jnp.stack(leaves), *exact)
-        self.n_arms = self.components.n_arms
-
-    def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
-        """``E[x_0 | x_ℓ]``."""
-        estimates = jax.vmap(lambda component: component(x, level))(self.components)
-        with jax.default_matmul_precision("highest"):
-            return self._responsibilities(x, level) @ estimates
-
-    def conditional_variance(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
-        """``Var[x_0^a | x_ℓ]`` of each arm: within components plus between them."""
-        estimates = jax.vmap(lambda component: component(x, level))(self.components)
-        within = jax.vmap(lambda component: component.error_std(level) ** 2)(self.components)
-        r = self._responsibilities(x, level)
-        with jax.default_matmul_precision("highest"):
-            return r @ within + r @ (estimates - r @ estimates) ** 2
-
-    def _responsibilities(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " C"]:
-        def log_density(component: GaussianDenoiser) -> Float[Array, ""]:
-            variance = component._latent_variance(level)
-            with jax.default_matmul_precision("highest"):
-                residual = component.eigenvectors.T @ (x - level.signal * component.mean)
-            return -0.5 * jnp.sum(residual**2 / variance + jnp.log(variance))
-
-        return jax.nn.softmax(self.log_weights + jax.vmap(log_density)(self.components))
-
-    def recipe(self) -> dict[str, object]:
-        """Kind and sizes; the arrays hold the rest."""
-        return {"kind": "mixture", "n_arms": self.n_arms, "components": len(self.log_weights)}
-
-
-def gaussian_tau(denoiser: GaussianDenoiser, schedule: Schedule) -> Float[Array, "L K"]:
-    """``τ_1 … τ_L`` of the exact Gaussian denoiser, in closed form, shape ``(L, K)``."""
-    levels = schedule.level(np.arange(1, schedule.n_steps + 1))
-    tau: Float[Array, "L K"] = jax.vmap(denoiser.error_std)(levels)
-    return tau
-
-
-def mixture_tau(
-    denoiser: MixtureDenoiser,
-    distribution: GaussianMixture,
-    schedule: Schedule,
-    draws: int = 8192,
-    seed: Seed = 0,
-) -> Float[Array, "L K"]:
-    """``τ_1 … τ_L`` of the exact mixture denoiser, ``(L, K)``.
-
-    ``τ_ℓ² = E[Var(x_0 | x_ℓ)]`` has no closed form. The expectation over ``x_ℓ`` is taken over
-    ``draws`` exact draws; the conditional variance inside it is closed form, so that the Monte-
-    Carlo error is far below that of averaging squared errors.
-    """
-    generator = as_generator(seed)
-    x_0 = jnp.asarray(distribution.sample(draws, generator), jnp.float32)
-    noise = jnp.asarray(generator.standard_normal(x_0.shape), jnp.float32)
-
-    def at_level(level: NoiseLevel) -> Float[Array, " K"]:
-        x = level.signal * x_0 + level.noise * noise
-        variances = jax.lax.map(
-            lambda row: denoiser.conditional_variance(row, level), x, batch_size=256
+    mixture = GaussianMixture.of(prior)
+    units = mixture.units
+    standard = mixture.standardised(units)
+    key_data = np.asarray(jax.random.key_data(as_key(seed)))
+    with on_cpu():
+        values = _draw(
+            Parameters.of(standard),
+            jnp.asarray(root(standard.covariances), jnp.float32),
+            Observed.pack(evidence, units),
+            jax.random.wrap_key_data(jnp.asarray(key_data)),
+            draws,
         )
-        return jnp.sqrt(variances.mean(0))
+    return units.restore(np.asarray(values, np.float64))
 
-    levels = jax.tree.map(jnp.asarray, schedule.level(np.arange(1, schedule.n_steps + 1)))
-    tau: Float[Array, "L K"] = jax.jit(lambda lv: jax.lax.map(at_level, lv))(levels)
-    return tau
+
+@eqx.filter_jit
+def _draw(
+    prior: Parameters, roots: Float[Array, "C K K"], data: Observed, key: KeyArray, draws: int
+) -> Float[Array, "draws N K"]:
+    n_components, n_arms = prior.means.shape
+    numbered = cut((data, jnp.arange(len(data.arm))), data.chunk_rows(n_components))
+
+    def of_task(task: Observed, number: Int[Array, ""]) -> Float[Array, "draws K"]:
+        factors, residuals = jax.vmap(lambda m, c: factor(m, c, task))(
+            prior.means, prior.covariances
+        )
+        joint = prior.log_weights + jax.vmap(log_density)(factors, residuals)
+
+        def one(draw_key: KeyArray) -> Float[Array, " K"]:
+            which_key, prior_key, noise_key = jax.random.split(draw_key, 3)
+            k = jax.random.categorical(which_key, joint)
+            x = prior.means[k] + roots[k] @ jax.random.normal(prior_key, (n_arms,))
+            noise = jnp.sqrt(task.variance) * jax.random.normal(noise_key, task.arm.shape)
+            missed = jnp.where(task.present, task.value - x[task.arm] - noise, 0.0)
+            u = jax.scipy.linalg.cho_solve((factors[k], True), missed)
+            return x + prior.covariances[k][:, task.arm] @ u
+
+        return jax.vmap(one)(jax.random.split(jax.random.fold_in(key, number), draws))
+
+    with jax.default_matmul_precision("highest"):
+        values = jax.lax.map(lambda inputs: jax.vmap(of_task)(*inputs), numbered)
+    return jnp.swapaxes(values.reshape(-1, draws, n_arms)[: len(data.arm)], 0, 1)

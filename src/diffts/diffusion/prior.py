@@ -14,26 +14,51 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
 
+from diffts.chunks import in_host_chunks
 from diffts.diffusion.denoiser import Denoiser
-from diffts.diffusion.exact import (
-    Gaussian,
+from diffts.diffusion.exact import Gaussian, GaussianMixture
+from diffts.diffusion.exact_denoisers import (
     GaussianDenoiser,
-    GaussianMixture,
     MixtureDenoiser,
     gaussian_tau,
     mixture_tau,
 )
 from diffts.diffusion.networks import build_denoiser
-from diffts.diffusion.posterior import VARIANCE_MODES, PosteriorSampler, as_sampler
-from diffts.diffusion.posterior.batched import Chain, Units, draw_batch
+from diffts.diffusion.posterior import (
+    VARIANCE_MODES,
+    PosteriorSampler,
+    as_sampler,
+    draw,
+    reverse_steps,
+)
 from diffts.diffusion.schedule import Schedule
+from diffts.diffusion.units import Units
 from diffts.errors import ArtifactError, InvalidInputError
 from diffts.evidence import Evidence
-from diffts.seeding import Seed, as_key
+from diffts.seeding import KeyArray, Seed, as_key
 from diffts.storage import load_folder, named_arrays, save_folder, with_arrays
 from diffts.validation import finite_array, one_of, whole_number
 
 _KIND, _VERSION = "diffts.prior", 2
+
+
+class _Note:
+    """JSON that goes with a prior and is no part of what it computes.
+
+    All notes are equal: priors with different ones can be stacked, and share compiled programs.
+    """
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        try:
+            self.text = json.dumps(dict(content), sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"metadata: not plain JSON ({error})") from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Note)
+
+    def __hash__(self) -> int:
+        return hash(_Note)
 
 
 class DiffusionPrior(eqx.Module):
@@ -61,7 +86,7 @@ class DiffusionPrior(eqx.Module):
     low: Float[Array, ""]
     high: Float[Array, ""]
     schedule: Schedule = eqx.field(static=True)
-    _metadata: str = eqx.field(static=True)
+    _note: _Note = eqx.field(static=True)
 
     def __init__(
         self,
@@ -69,9 +94,7 @@ class DiffusionPrior(eqx.Module):
         tau: ArrayLike,
         *,
         schedule: Schedule | None = None,
-        shift: float = 0.0,
-        scale: float = 1.0,
-        limits: tuple[float, float] = (-np.inf, np.inf),
+        units: Units | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.denoiser = denoiser
@@ -82,37 +105,26 @@ class DiffusionPrior(eqx.Module):
                 f"tau: expected {(self.schedule.n_steps, denoiser.n_arms)} values of at least 0, "
                 f"got shape {errors.shape}, smallest {errors.min(initial=np.inf):.3g}"
             )
-        if not (np.isfinite(shift) and np.isfinite(scale) and scale > 0):
-            raise InvalidInputError(
-                f"shift, scale: must be finite, scale above 0; got {shift} and {scale}"
-            )
         self.tau = jnp.asarray(errors, jnp.float32)
+        shift, scale, low, high = map(float, Units(0.0, 1.0) if units is None else units)
+        if not (np.isfinite(shift) and np.isfinite(scale) and scale > 0 and low < high):
+            raise InvalidInputError(
+                f"units: shift and scale must be finite, scale above 0, low below high; got {units}"
+            )
         self.shift, self.scale = jnp.float32(shift), jnp.float32(scale)
-        low, high = limits
-        if not low < high:
-            raise InvalidInputError(f"limits: must be a smaller and a larger value, got {limits}")
         self.low, self.high = jnp.float32(low), jnp.float32(high)
-        try:
-            self._metadata = json.dumps(dict(metadata or {}), sort_keys=True, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"metadata: not plain JSON ({error})") from None
+        self._note = _Note(metadata or {})
 
     @staticmethod
     def gaussian(
         mean: ArrayLike, covariance: ArrayLike, schedule: Schedule | None = None
     ) -> DiffusionPrior:
         """The exact diffusion prior of ``N(mean, covariance)``: closed-form denoiser and τ."""
-        given = Gaussian(mean, covariance)
+        given = GaussianMixture.of(Gaussian(mean, covariance))
         schedule = Schedule.linear() if schedule is None else schedule
-        shift, scale = _standardisation(given.mean, given.std)
-        denoiser = GaussianDenoiser(
-            Gaussian((given.mean - shift) / scale, given.covariance / scale**2)
-        )
+        denoiser = GaussianDenoiser(given.standardised(given.units).components[0])
         tau = gaussian_tau(denoiser, schedule)
-        limits = _far_out(given.mean[None], given.std[None])
-        return DiffusionPrior(
-            denoiser, tau, schedule=schedule, shift=shift, scale=scale, limits=limits
-        )
+        return DiffusionPrior(denoiser, tau, schedule=schedule, units=given.units)
 
     @staticmethod
     def mixture(
@@ -124,17 +136,10 @@ class DiffusionPrior(eqx.Module):
         """The exact diffusion prior of a Gaussian mixture (τ by Monte Carlo, fixed seed)."""
         given = GaussianMixture(weights, means, covariances)
         schedule = Schedule.linear() if schedule is None else schedule
-        shift, scale = _standardisation(given.mean, given.std)
-        standard = GaussianMixture(
-            given.weights, (given.means - shift) / scale, given.covariances / scale**2
-        )
+        standard = given.standardised(given.units)
         denoiser = MixtureDenoiser(standard)
         tau = mixture_tau(denoiser, standard, schedule)
-        spreads = np.stack([component.std for component in given.components])
-        limits = _far_out(given.means, spreads)
-        return DiffusionPrior(
-            denoiser, tau, schedule=schedule, shift=shift, scale=scale, limits=limits
-        )
+        return DiffusionPrior(denoiser, tau, schedule=schedule, units=given.units)
 
     @property
     def n_arms(self) -> int:
@@ -148,20 +153,15 @@ class DiffusionPrior(eqx.Module):
 
     def with_errors(self, tau: ArrayLike, **metadata: Any) -> DiffusionPrior:
         """The same prior with other calibrated errors ``τ`` (standardised), and more metadata."""
+        more = self.metadata | metadata
         return DiffusionPrior(
-            self.denoiser,
-            tau,
-            schedule=self.schedule,
-            shift=float(self.shift),
-            scale=float(self.scale),
-            limits=(float(self.low), float(self.high)),
-            metadata=self.metadata | metadata,
+            self.denoiser, tau, schedule=self.schedule, units=self.units, metadata=more
         )
 
     @property
     def metadata(self) -> dict[str, Any]:
         """What the maker of this prior wanted to be remembered with it (plain JSON)."""
-        content: dict[str, Any] = json.loads(self._metadata)
+        content: dict[str, Any] = json.loads(self._note.text)
         return content
 
     @property
@@ -173,6 +173,27 @@ class DiffusionPrior(eqx.Module):
         """``n`` draws from the prior, ``(n, K)``."""
         n = whole_number("n", n, 1)
         return self.posterior_sample(Evidence.none(self.n_arms), n=n, steps=steps, seed=seed)
+
+    def draw(
+        self,
+        key: KeyArray,
+        evidence: Evidence,
+        *,
+        sampler: PosteriorSampler,
+        steps: int | None = None,
+        variance: str = "calibrated",
+        chain: bool = False,
+    ) -> Float[Array, "*chain K"]:
+        """One draw for one task, for use inside ``jit``, ``vmap`` and ``scan``.
+
+        Everything that samples calls this; :meth:`posterior_sample` is it for people, with the
+        same arguments.
+        """
+        reverse = reverse_steps(self.schedule, self.tau, steps, variance)
+        units, standard = self.units, self.units.standardise(evidence)
+        return units.restore(
+            draw(sampler, key, self.denoiser, reverse, standard, units.limits, chain)
+        )
 
     def posterior_sample(
         self,
@@ -210,17 +231,18 @@ class DiffusionPrior(eqx.Module):
         if steps is not None:
             steps = whole_number("steps", steps, 1, self.schedule.n_steps)
         one_of("variance", variance, VARIANCE_MODES)
-        values = draw_batch(
-            as_sampler(sampler),
-            as_key(seed),
-            self.denoiser,
-            Chain(self.schedule, self.tau, steps, variance),
-            self.units,
-            jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, self.n_arms), evidence),
-            draws_each,
-            chain,
+        how = {"sampler": as_sampler(sampler), "steps": steps, "variance": variance}
+        tasks: Evidence = jax.tree.map(
+            lambda leaf: np.asarray(leaf).reshape(-1, self.n_arms), evidence
         )
-        shape = (*evidence.batch_shape, *values.shape[2:])
+        count, key = len(tasks.mean), as_key(seed)
+
+        def draw_rows(row: NDArray[np.int64]) -> Float[Array, "rows *chain K"]:
+            of_task: Evidence = jax.tree.map(lambda leaf: leaf[row % count], tasks)
+            return _draw_rows(self, key, row, of_task, how | {"chain": chain})
+
+        values: Any = in_host_chunks(draw_rows, draws_each * count, self.n_arms)
+        shape = (*evidence.batch_shape, *values.shape[1:])
         return values.reshape(shape if n is None else (draws_each, *shape))
 
     def save(self, directory: str | os.PathLike[str], *, half: bool = False) -> None:
@@ -271,35 +293,24 @@ class DiffusionPrior(eqx.Module):
         return with_arrays(skeleton, unlimited | arrays, str(directory))
 
 
-def explainable(values: NDArray[np.floating[Any]]) -> tuple[float, float]:
-    """The limits of a prior learned from these values: once their range beyond it.
+@eqx.filter_jit
+def _draw_rows(
+    prior: DiffusionPrior, key: KeyArray, row: Any, evidence: Evidence, how: dict[str, Any]
+) -> Float[Array, "rows *chain K"]:
+    """A draw for each row of evidence.
 
-    Wide enough for the draws of a network that is only roughly right: half of the range would be
-    met now and then by the built-in prior of Popular and Niche.
-
-    >>> explainable(np.array([0.0, 1.0, 0.25]))
-    (-1.0, 2.0)
+    Row ``i`` has the key ``fold_in(key, i)``: it does not depend on how rows were padded or cut
+    into chunks, nor on how many there are.
     """
-    lowest, highest = float(values.min()), float(values.max())
-    width = max(highest - lowest, 1e-5 * max(abs(lowest), abs(highest)), 1e-30)
-    return lowest - width, highest + width
 
+    def one(number: Any, of_task: Evidence) -> Float[Array, "*chain K"]:
+        return prior.draw(jax.random.fold_in(key, number), of_task, **how)
 
-def _far_out(means: NDArray[np.float64], stds: NDArray[np.float64]) -> tuple[float, float]:
-    """The limits of a distribution: eight standard deviations from its means."""
-    low, high = float((means - 8 * stds).min()), float((means + 8 * stds).max())
-    return (low, high) if low < high else (low - 1.0, high + 1.0)  # all arms known exactly
+    return jax.vmap(one)(jnp.asarray(row), evidence)
 
 
 def _is_weight(name: str, array: NDArray[Any], kind: type[np.floating[Any]]) -> bool:
     return name.startswith(".denoiser.network") and array.dtype == kind
-
-
-def _standardisation(mean: NDArray[np.float64], std: NDArray[np.float64]) -> tuple[float, float]:
-    """One shift and one scale for all arms: overall mean and root mean square deviation."""
-    shift = float(mean.mean())
-    scale = float(np.sqrt(np.mean(std**2 + (mean - shift) ** 2)))
-    return shift, scale if scale > 0 else 1.0
 
 
 def _denoiser_skeleton(recipe: Mapping[str, Any], n_arms: int) -> Denoiser:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike, NDArray
@@ -107,6 +109,10 @@ class Schedule:
             _single(np.sqrt(levels)),
             _single(np.sqrt(1.0 - levels)),
         )
+
+    def levels(self) -> NoiseLevel:
+        """The noise levels 1 to L, as arrays ``(L,)`` on the device."""
+        return jax.tree.map(jnp.asarray, self.level(np.arange(1, self.n_steps + 1)))
 
     def transitions(self, steps: int | None = None) -> Transition:
         """All reverse steps of a strided sub-schedule, noisiest first, leaves of shape ``(S,)``.

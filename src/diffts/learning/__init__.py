@@ -2,10 +2,12 @@
 
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.checkpoint import CheckpointWarning, TrainingStopped
-from diffts.learning.factor import FactorFit
-from diffts.learning.front import Lesson, learn_prior, learn_priors
-from diffts.learning.learn_imperfect import Progress, fit_start
-from diffts.learning.procedure import PROCEDURES, Procedure
+from diffts.learning.fits import FactorFit, fit_diagonal, fit_gaussian, fit_mixture
+from diffts.learning.learn import Lesson, Progress, fit_start, learn_prior, learn_priors
+from diffts.learning.ours import OurProcedure
+from diffts.learning.paper import PaperProcedure
+from diffts.learning.procedure import Procedure
+from diffts.learning.procedures import PROCEDURES
 from diffts.learning.sure import choose_sure
 from diffts.learning.training import TrainingConfig, TrainingState
 
@@ -14,6 +16,8 @@ __all__ = [
     "CheckpointWarning",
     "FactorFit",
     "Lesson",
+    "OurProcedure",
+    "PaperProcedure",
     "Procedure",
     "Progress",
     "TrainingConfig",
@@ -22,6 +26,9 @@ __all__ = [
     "calibrate",
     "calibrate_imperfect",
     "choose_sure",
+    "fit_diagonal",
+    "fit_gaussian",
+    "fit_mixture",
     "fit_start",
     "learn_prior",
     "learn_priors",

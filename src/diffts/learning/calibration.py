@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike, NDArray
 
+from diffts.chunks import cut
 from diffts.diffusion.denoiser import Denoiser
 from diffts.diffusion.schedule import NoiseLevel, Schedule
 from diffts.errors import InvalidInputError
@@ -46,9 +47,8 @@ def calibrate(
             f"data: expected shape (tasks, {denoiser.n_arms}), got {tasks.shape}"
         )
     repeats = whole_number("repeats", repeats, 1)
-    levels = schedule.level(np.arange(1, schedule.n_steps + 1))
     x_0 = jnp.asarray(tasks, jnp.float32)
-    return _calibrate(denoiser, x_0, jax.tree.map(jnp.asarray, levels), as_key(seed), repeats)
+    return _calibrate(denoiser, x_0, schedule.levels(), as_key(seed), repeats)
 
 
 @eqx.filter_jit
@@ -135,7 +135,7 @@ def calibrate_imperfect(
         raise InvalidInputError(
             f"draws: expected shape (draws, *{evidence.mean.shape}), got {x_0.shape}"
         )
-    levels = jax.tree.map(jnp.asarray, schedule.level(np.arange(1, schedule.n_steps + 1)))
+    levels = schedule.levels()
     fit, drawn = _imperfect_errors(
         denoiser, jnp.asarray(x_0, jnp.float32), evidence, levels, as_key(seed)
     )
@@ -165,25 +165,15 @@ def _imperfect_errors(
 ) -> tuple[Float[Array, "L K"], Float[Array, "L K"]]:
     """Sums over tasks of ``m (y - h)²``, and means of ``(x̃_0 - h)²``."""
     _, n_tasks, n_arms = draws.shape
-    rows = min(256, n_tasks)
-    chunks = -(-n_tasks // rows)
-    padding = chunks * rows - n_tasks
-    mask = evidence.mask.astype(jnp.float32)
-
-    def cut(leaf: Array) -> Array:
-        return jnp.pad(leaf, ((0, padding), (0, 0))).reshape(chunks, rows, n_arms)
-
-    pieces = (
-        cut(evidence.mean),
-        cut(mask),
-        jnp.moveaxis(jax.vmap(cut)(draws), 0, 1),
-        (jnp.arange(chunks * rows) < n_tasks).reshape(chunks, rows, 1),
-        jnp.arange(chunks),
-    )
+    tasks = (evidence.mean, evidence.mask.astype(jnp.float32), jnp.moveaxis(draws, 0, 1))
+    real = jnp.ones((n_tasks, 1), bool)
+    chunked = cut((*tasks, real), 256)
+    pieces = (*chunked, jnp.arange(len(chunked[0])))
 
     def at_level(level: NoiseLevel) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         def of_chunk(sums: Any, piece: Any) -> tuple[Any, None]:
             y, m, x_0, real, index = piece
+            x_0 = jnp.moveaxis(x_0, 1, 0)
             chunk_key = jax.random.fold_in(jax.random.fold_in(key, level.step), index)
             x = level.signal * x_0 + level.noise * jax.random.normal(chunk_key, x_0.shape)
             estimate = jax.vmap(jax.vmap(lambda latent: denoiser(latent, level)))(x)

@@ -15,16 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from diffts.diffusion.denoiser import Denoiser
-from diffts.diffusion.posterior import (
-    Limits,
-    PosteriorSampler,
-    ReverseStep,
-    limited_step,
-    reverse_steps,
-)
-from diffts.diffusion.posterior.batched import CHUNK_ENTRIES, padded_size
-from diffts.diffusion.schedule import Schedule
+from diffts.chunks import in_host_chunks
+from diffts.diffusion.posterior import PaperSampler, PosteriorSampler, limited_step, reverse_steps
+from diffts.diffusion.prior import DiffusionPrior
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
 
@@ -46,83 +39,67 @@ def steps_to_keep(n_tasks: int, n_arms: int, n_steps: int, examples: int) -> int
 
 
 def draw_latents(
-    sampler: PosteriorSampler,
-    latent_sampler: PosteriorSampler,
+    prior: DiffusionPrior,
     key: KeyArray,
-    denoiser: Denoiser,
-    schedule: Schedule,
-    tau: Float[Array, "L K"],
     evidence: Evidence,
-    limits: Limits,
     kept: int,
+    sampler: PosteriorSampler,
 ) -> tuple[Int[np.ndarray, "N kept"], Float[np.ndarray, "N kept K"]]:
     """Random steps (1 to L) of each task, and latents ``x̃_ℓ`` of a posterior chain there.
 
     The chain goes on with ``sampler``; each kept latent is drawn from the same ``x_{ℓ+1}`` with
-    ``latent_sampler``. (The paper: predicted noise for the chain, fresh noise for the latents;
-    otherwise the model is only confirmed in what it predicts.)
+    fresh noise. (The paper: predicted noise for the chain, fresh noise for the latents; otherwise
+    the model is only confirmed in what it predicts.)
 
     Args:
-        sampler: how the chain goes on.
-        latent_sampler: how the latents to keep are drawn.
+        prior: the current prior, in standardised units.
         key: JAX key.
-        denoiser: the current denoiser.
-        schedule: the noise schedule.
-        tau: its calibrated errors.
         evidence: standardised tasks ``(N, K)``.
-        limits: what the chain stays within, standardised.
         kept: latents to keep of each task, at most L.
+        sampler: how the chain goes on.
     """
     n_tasks, n_arms = evidence.mean.shape
-    host = jax.tree.map(np.asarray, evidence)
-    most = max(1, CHUNK_ENTRIES.get(jax.default_backend(), 2**18) // (n_arms * max(1, kept // 8)))
-    rows = padded_size(math.ceil(n_tasks / math.ceil(n_tasks / most)))
-    steps = np.empty((n_tasks, kept), np.int32)
-    latents = np.empty((n_tasks, kept, n_arms), np.float32)
-    reverse = reverse_steps(schedule, tau)
-    for start in range(0, n_tasks, rows):
-        index = np.arange(start, start + rows)
-        chunk: Evidence = jax.tree.map(lambda leaf, i=index: leaf[i % n_tasks], host)
-        here = slice(start, min(start + rows, n_tasks))
-        which, values = _latents(
-            sampler, latent_sampler, key, index, denoiser, reverse, chunk, limits, kept
-        )
-        steps[here] = np.asarray(which)[: here.stop - start]
-        latents[here] = np.asarray(values)[: here.stop - start]
-    return steps, latents
+    host: Evidence = jax.tree.map(np.asarray, evidence)
+
+    def latents_of(row: Any) -> tuple[Array, Array]:
+        tasks: Evidence = jax.tree.map(lambda leaf: leaf[row % n_tasks], host)
+        return _latents(prior, key, row, tasks, kept, sampler)
+
+    # A row's chain is in memory as a whole, beside the activations of one step.
+    steps, latents = in_host_chunks(
+        latents_of, n_tasks, n_arms * max(1, prior.schedule.n_steps // 8)
+    )
+    return np.asarray(steps), np.asarray(latents)
 
 
 @eqx.filter_jit
 def _latents(
-    sampler: PosteriorSampler,
-    latent_sampler: PosteriorSampler,
+    prior: DiffusionPrior,
     key: KeyArray,
-    index: Int[Any, " rows"],
-    denoiser: Denoiser,
-    reverse: ReverseStep,
+    row: Int[Any, " rows"],
     evidence: Evidence,
-    limits: Limits,
     kept: int,
+    sampler: PosteriorSampler,
 ) -> tuple[Int[Array, "rows kept"], Float[Array, "rows kept K"]]:
-    n_steps = len(reverse.inflation)
+    n_steps, fresh = prior.schedule.n_steps, PaperSampler(noise="sampled")
+    reverse = reverse_steps(prior.schedule, prior.tau)  # noisiest step first
+    limits = prior.units.limits
 
-    def one(number: Int[Array, ""], task: Evidence) -> tuple[Array, Array]:
-        start_key, step_key, which_key = jax.random.split(jax.random.fold_in(key, number), 3)
-        which = 1 + jax.random.choice(which_key, n_steps, (kept,), replace=False).astype(jnp.int32)
-        x_L = jax.random.normal(start_key, (denoiser.n_arms,))
+    def of_task(number: Int[Array, ""], task: Evidence) -> tuple[Array, Array]:
+        chain_key, which_key, latent_key = jax.random.split(jax.random.fold_in(key, number), 3)
+        which = 1 + jax.random.choice(which_key, n_steps, (kept,), replace=False)
+        chain = prior.draw(chain_key, task, sampler=sampler, chain=True)  # x_0 first
 
-        def body(carry: Any, inputs: Any) -> tuple[Any, None]:
-            x, buffer = carry
-            step, position = inputs
-            chain_key, latent_key = jax.random.split(jax.random.fold_in(step_key, position))
-            latent = limited_step(latent_sampler, latent_key, x, step, denoiser, task, limits)
-            x = limited_step(sampler, chain_key, x, step, denoiser, task, limits)
-            here = which == step.transition.target.step
-            return (x, jnp.where(here[:, None], latent, buffer)), None
+        def latent(step: Int[Array, ""]) -> Float[Array, " K"]:
+            here = jax.tree.map(lambda leaf: leaf[jnp.maximum(n_steps - 1 - step, 0)], reverse)
+            x, step_key = (
+                chain[jnp.minimum(step + 1, n_steps)],
+                jax.random.fold_in(latent_key, step),
+            )
+            drawn = limited_step(fresh, step_key, x, here, prior.denoiser, task, limits)
+            return jnp.where(step == n_steps, chain[n_steps], drawn)
 
-        buffer = jnp.where((which == n_steps)[:, None], x_L, 0.0)
-        (_, buffer), _ = jax.lax.scan(body, (x_L, buffer), (reverse, jnp.arange(n_steps)))
-        return which, buffer
+        return which.astype(jnp.int32), jax.lax.map(latent, which, batch_size=8)
 
-    which, values = jax.vmap(one)(jnp.asarray(index), evidence)
-    return which, values
+    which, latents = jax.vmap(of_task)(jnp.asarray(row), evidence)
+    return which, latents

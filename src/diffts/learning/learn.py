@@ -1,225 +1,325 @@
-"""From a table of past tasks to a calibrated prior: standardise, train, calibrate."""
+"""From data of past tasks to a calibrated prior: units, split, phases, and an account of it all.
+
+Exact mean rewards are evidence without noise or gaps: one way in for both.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from diffts.diffusion.networks import NetworkDenoiser, Prediction, build_denoiser
-from diffts.diffusion.prior import DiffusionPrior, explainable
+from diffts.diffusion.networks import Prediction, build_denoiser
+from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
+from diffts.diffusion.units import Past, Units
 from diffts.errors import InvalidInputError
-from diffts.learning.calibration import calibrate
+from diffts.evidence import Evidence
+from diffts.learning.calibration import LEAST_OBSERVATIONS
 from diffts.learning.checkpoint import Checkpoint, fingerprint
-from diffts.learning.clean import Clean, train_clean
-from diffts.learning.gaussian import fit_gaussian
-from diffts.learning.side_by_side import train_side_by_side
-from diffts.learning.training import (
-    TrainingConfig,
-    TrainingState,
-    initial_state,
-    refuse_divergence,
-)
+from diffts.learning.fits import FactorFit
+from diffts.learning.phases import Learning, LearningState, run
+from diffts.learning.procedure import HowToLearn, PlainTraining, Procedure, Standardised
+from diffts.learning.procedures import as_procedure
+from diffts.learning.training import TrainingConfig
 from diffts.seeding import MOST_SEED, as_generator
 from diffts.validation import finite_array, whole_number
 
 
-def learn_prior_exact(
-    tasks: ArrayLike,
-    calibration: ArrayLike | None = None,
+class Progress(NamedTuple):
+    """Where learning stands.
+
+    Attributes:
+        phase: name of the phase.
+        number: its number, from 1.
+        phases: how many there are.
+        done: gradient steps done in it.
+        steps: gradient steps of it.
+        loss: mean training loss of the last block.
+        score: last held-out CRPS, in the user's units; NaN before the first, and for exact data.
+    """
+
+    phase: str
+    number: int
+    phases: int
+    done: int
+    steps: int
+    loss: float
+    score: float
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One of several priors to be learned side by side; arguments as of :func:`learn_prior`.
+
+    ``start`` is what :func:`fit_start` fitted to the same tasks; None to fit it.
+    """
+
+    past: ArrayLike | Evidence
+    calibration: ArrayLike | Evidence | None = None
+    procedure: str | Procedure = "default"
+    config: TrainingConfig | None = None
+    seed: int = 0
+    start: FactorFit | None = None
+
+
+def learn_prior(
+    past: ArrayLike | Evidence,
+    calibration: ArrayLike | Evidence | None = None,
     *,
+    procedure: str | Procedure = "default",
+    config: TrainingConfig | None = None,
     network: str = "residual-mlp",
     predicts: Prediction = "clean",
     options: Mapping[str, Any] | None = None,
-    config: TrainingConfig | None = None,
     schedule: Schedule | None = None,
-    standardise: bool = True,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 1000,
-    on_block: Callable[[TrainingState], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> DiffusionPrior:
-    """Learn a diffusion prior from the exact mean rewards of past tasks.
+    """Learn a diffusion prior from what is known of past tasks.
 
     Args:
-        tasks: mean rewards of the training tasks, ``(N, K)``, in the user's units.
-        calibration: tasks to calibrate on; by default a sixth of ``tasks`` is kept back for it.
-        network: name of the network (``diffts.NETWORKS``).
+        past: exact mean rewards ``(N, K)``, or :class:`Evidence` of tasks that were observed
+            incompletely or with noise, in the user's units. Tasks without any observation are left
+            out.
+        calibration: other tasks, of the same kind, to calibrate on and to score with; by default a
+            sixth of ``past`` is kept back for it.
+        procedure: how to learn from evidence: a name in ``PROCEDURES`` ('default', 'paper',
+            'ipinyou', 'images') or one of your own.
+        config: how to train on exact means; the paper's recipe by default.
+        network: name of the network (``diffts.diffusion.NETWORKS``).
         predicts: what it predicts: 'clean', 'noise', 'velocity' or 'residual' (what is left by a
-            Gaussian with the data's mean and covariance).
+            Gaussian fitted to the same data).
         options: sizes of the network.
-        config: training recipe; the paper's by default.
         schedule: noise schedule; the paper's by default.
-        standardise: give the network data of mean 0 and variance 1 (the paper's raw data: False).
         seed: seed of everything: weights, batches, calibration.
-        checkpoint: a folder for the training state. If it holds one, training goes on from it,
-            to the same weights as an uninterrupted run. A KeyboardInterrupt saves it, too.
-        checkpoint_every: steps between two saves.
-        on_block: called with each state; for progress bars.
+        checkpoint: a folder for the state. If it holds one, learning goes on from it, to the same
+            weights as an uninterrupted run. A KeyboardInterrupt saves it, too.
+        checkpoint_every: gradient steps between two saves.
+        on_progress: called after every block of steps.
+
+    The prior's ``metadata['learning']`` says, for evidence, which arms were observed too seldom to
+    calibrate, the held-out scores, and which weights were kept.
     """
-    config = TrainingConfig() if config is None else config
-    schedule = Schedule.linear() if schedule is None else schedule
-    seed = whole_number("seed", seed, 0, MOST_SEED)
-    train, held_out = _split(tasks, calibration, seed)
-    shift, scale = _standardisation(train) if standardise else (0.0, 1.0)
-    sizes = standardised_options(options, shift, scale)
-    standard = (train - shift) / scale
-    base = fit_gaussian(standard) if predicts == "residual" else None
-    denoiser = build_denoiser(
-        network, train.shape[1], predicts=predicts, base=base, seed=seed, **sizes
+    lesson = Lesson(past, calibration, procedure, config, seed)
+    learning = _learning(lesson, network, predicts, options, schedule)
+    saved = Checkpoint(checkpoint, _fingerprint(learning))
+    start = saved.load(learning.initial())
+
+    def report(state: LearningState) -> None:
+        if on_progress is not None:
+            on_progress(_progress(learning, state))
+
+    state = saved.follow(
+        start,
+        (states[0] for states in run([learning], [start])),
+        every=checkpoint_every,
+        step_of=lambda state: int(state.training.step),
+        is_last=learning.finished,
+        on_state=report,
     )
-    state = _train(
-        denoiser, standard, config, schedule, seed, checkpoint, checkpoint_every, on_block
-    )
-    return _calibrated(state, train, held_out, (shift, scale), config, schedule, seed)
+    return _prior(learning, state)
 
 
-def learn_priors_exact(
-    tasks: ArrayLike,
-    calibration: ArrayLike,
+def learn_priors(
+    lessons: Sequence[Lesson],
     *,
-    seeds: Sequence[int],
     network: str = "residual-mlp",
     predicts: Prediction = "clean",
     options: Mapping[str, Any] | None = None,
-    config: TrainingConfig | None = None,
     schedule: Schedule | None = None,
-    on_block: Callable[[int], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_phase: Callable[[int, str, DiffusionPrior], None] | None = None,
 ) -> list[DiffusionPrior]:
-    """One prior for each seed, trained side by side; as :func:`learn_prior_exact` learns each of them.
+    """Several priors side by side, as :func:`learn_prior` would learn each of them.
 
-    Arguments as there; ``on_block`` is called with the number of steps done.
+    Args:
+        lessons: what to learn.
+        network: name of the network, the same for all.
+        predicts: what it predicts.
+        options: its sizes.
+        schedule: noise schedule; the paper's by default.
+        on_progress: called with the progress of the one that is furthest behind.
+        on_phase: called at the end of each phase with the number of the lesson, the name of the
+            phase and the prior as it is then.
     """
-    config = TrainingConfig() if config is None else config
-    schedule = Schedule.linear() if schedule is None else schedule
-    train, held_out = _split(tasks, calibration, 0)
-    shift, scale = _standardisation(train)
-    sizes = standardised_options(options, shift, scale)
-    standard = (train - shift) / scale
-    base = fit_gaussian(standard) if predicts == "residual" else None
-    states = [
-        initial_state(
-            build_denoiser(
-                network, train.shape[1], predicts=predicts, base=base, seed=seed, **sizes
-            ),
-            config,
-        )
-        for seed in seeds
-    ]
-    objective = Clean(jnp.asarray(standard, jnp.float32))
-    objectives = [objective] * len(states)
-    states = train_side_by_side(states, objectives, config, schedule, seeds, config.steps, on_block)
-    return [
-        _calibrated(state, train, held_out, (shift, scale), config, schedule, seed)
-        for state, seed in zip(states, seeds, strict=True)
-    ]
+    learnings = [_learning(lesson, network, predicts, options, schedule) for lesson in lessons]
+    before = states = [learning.initial() for learning in learnings]
+    for states in run(learnings, before):
+        if on_progress is not None:
+            behind = min(range(len(states)), key=lambda i: int(states[i].training.step))
+            on_progress(_progress(learnings[behind], states[behind]))
+        for i, (old, new) in enumerate(zip(before, states, strict=True)):
+            if on_phase is not None and int(new.phase) > int(old.phase):
+                name = learnings[i].phase_of(old).name
+                on_phase(i, name, _prior(learnings[i], new))
+        before = states
+    return [_prior(learning, state) for learning, state in zip(learnings, states, strict=True)]
 
 
-def _standardisation(train: NDArray[np.float64]) -> tuple[float, float]:
-    scale = float(train.std())
-    if scale == 0.0:
-        raise InvalidInputError("tasks: all values are equal; there is nothing to learn")
-    return float(train.mean()), scale
+def fit_start(past: Evidence, calibration: Evidence) -> FactorFit:
+    """The Gaussian that our procedure starts from, to be fitted once for several lessons."""
+    return _standardised(Lesson(past, calibration), Schedule.linear()).factors
 
 
-def _calibrated(
-    state: TrainingState,
-    train: NDArray[np.float64],
-    held_out: NDArray[np.float64],
-    units: tuple[float, float],
-    config: TrainingConfig,
-    schedule: Schedule,
-    seed: int,
-) -> DiffusionPrior:
-    """The prior of a finished training."""
-    shift, scale = units
-    tau = calibrate(state.trained, (held_out - shift) / scale, schedule=schedule, seed=seed + 1)
-    # The last step's loss is that of the weights before it: they may be lost all the same.
-    refuse_divergence(float(np.max(tau)), int(state.step))
-    metadata = {
-        "data": {"kind": "exact", "tasks": len(train), "calibration": len(held_out)},
-        "training": dataclasses.asdict(config),
-        "seed": seed,
-    }
-    return DiffusionPrior(
-        state.trained,
-        tau,
-        schedule=schedule,
-        shift=shift,
-        scale=scale,
-        limits=explainable(train),
-        metadata=metadata,
+# --- from data to a learning -------------------------------------------------------------------
+
+
+def _learning(
+    lesson: Lesson,
+    network: str,
+    predicts: Prediction,
+    options: Mapping[str, Any] | None,
+    schedule: Schedule | None,
+) -> Learning:
+    """Data in standardised units, the procedure, and an untrained network."""
+    how = _how(lesson)
+    past = _standardised(lesson, Schedule.linear() if schedule is None else schedule)
+    denoiser = build_denoiser(
+        network,
+        past.train.n_arms,
+        predicts=predicts,
+        base=how.base(past) if predicts == "residual" else None,
+        seed=lesson.seed,
+        **dict(options or {}),
     )
+    return Learning(past, how, denoiser)
 
 
-def standardised_options(
-    options: Mapping[str, Any] | None, shift: float, scale: float
-) -> dict[str, Any]:
-    """A network's options; pixels that are no arms come in the user's units, like the tasks."""
-    sizes = dict(options or {})
-    if sizes.get("background") is not None:
-        sizes["background"] = [(value - shift) / scale for value in sizes["background"]]
-    return sizes
+def _how(lesson: Lesson) -> HowToLearn:
+    """Plain training for exact means, a procedure for evidence."""
+    if isinstance(lesson.past, Evidence):
+        if lesson.config is not None:
+            raise InvalidInputError("config: for exact means; of evidence, a procedure's training")
+        return as_procedure(lesson.procedure)
+    if lesson.procedure != "default":
+        raise InvalidInputError("procedure: for evidence; exact means are trained on by config")
+    return PlainTraining(TrainingConfig() if lesson.config is None else lesson.config)
+
+
+def _standardised(lesson: Lesson, schedule: Schedule) -> Standardised:
+    seed = whole_number("seed", lesson.seed, 0, MOST_SEED)
+    train, other = _split(lesson.past, lesson.calibration, seed)
+    units = Units.of_past(train)
+    standard = [units.standard_past(each) for each in (train, other)]
+    return Standardised(standard[0], standard[1], units, schedule, seed, lesson.start)
 
 
 def _split(
-    tasks: ArrayLike, calibration: ArrayLike | None, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    train = finite_array("tasks", tasks, ndim=2)
+    past: ArrayLike | Evidence, calibration: ArrayLike | Evidence | None, seed: int
+) -> tuple[Past, Past]:
+    """Training and calibration tasks, without those that observed nothing."""
+    train = _as_past("past", past)
     if calibration is not None:
-        held_out = finite_array("calibration", calibration, ndim=2)
-        if train.shape[1] != held_out.shape[1] or not len(train) or not len(held_out):
+        if isinstance(past, Evidence) != isinstance(calibration, Evidence):
+            raise InvalidInputError("calibration: must be of the same kind as past")
+        other = _as_past("calibration", calibration)
+        if other.mean.shape[1] != train.mean.shape[1]:
             raise InvalidInputError(
-                f"calibration: expected shape (tasks, {train.shape[1]}), got {held_out.shape}"
+                f"calibration: has {other.mean.shape[1]} arms, past has {train.mean.shape[1]}"
             )
-        return train, held_out
-    if len(train) < 6:
-        raise InvalidInputError(f"tasks: expected at least 6 tasks, got {len(train)}")
-    order = as_generator(seed).permutation(len(train))
-    kept_back = len(train) // 6
-    return train[order[kept_back:]], train[order[:kept_back]]
+        return train, other
+    count = len(train.mean)
+    if count < 6:
+        raise InvalidInputError(f"past: expected at least 6 tasks with observations, got {count}")
+    order = as_generator(seed).permutation(count)
+    kept_back = count // 6
+    return train.rows(order[kept_back:]), train.rows(order[:kept_back])
 
 
-def _train(
-    denoiser: NetworkDenoiser,
-    data: NDArray[np.float64],
-    config: TrainingConfig,
-    schedule: Schedule,
-    seed: int,
-    checkpoint: str | os.PathLike[str] | None,
-    checkpoint_every: int,
-    on_block: Callable[[TrainingState], None] | None,
-) -> TrainingState:
-    """Run the training generator, with checkpoints around it."""
-    saved = Checkpoint(checkpoint, _fingerprint(denoiser, data, config, schedule, seed))
-    start = saved.load(initial_state(denoiser, config))
-    return saved.follow(
-        start,
-        train_clean(denoiser, data, config, schedule=schedule, seed=seed, state=start),
-        every=checkpoint_every,
-        step_of=lambda state: int(state.step),
-        is_last=lambda state: int(state.step) == config.steps,
-        on_state=on_block,
+def _as_past(name: str, tasks: ArrayLike | Evidence) -> Past:
+    if isinstance(tasks, Evidence):
+        mask = np.asarray(tasks.mask)
+        if mask.ndim != 2:
+            raise InvalidInputError(f"{name}: expected shape (tasks, arms), got {mask.shape}")
+        mean, std = (np.asarray(leaf, np.float64) for leaf in (tasks.mean, tasks.std))
+    else:
+        mean = finite_array(name, tasks, ndim=2)
+        std, mask = np.zeros(mean.shape), np.ones(mean.shape, bool)
+    if not mask.any():
+        raise InvalidInputError(f"{name}: no task has any observation")
+    return Past(mean, std, mask).rows(np.flatnonzero(mask.any(1)))
+
+
+def _fingerprint(learning: Learning) -> str:
+    """A digest of all that the outcome depends on."""
+    past = learning.past
+    settings = {
+        "denoiser": learning.denoiser.recipe(),
+        "procedure": learning.how.settings(),
+        "alpha_bar": past.schedule.alpha_bar,
+        "seed": past.seed,
+    }
+    evidence = (past.train, past.calibration)
+    return fingerprint(
+        settings, *(np.asarray(leaf) for e in evidence for leaf in (e.mean, e.std, e.mask))
     )
 
 
-def _fingerprint(
-    denoiser: NetworkDenoiser,
-    data: NDArray[np.float64],
-    config: TrainingConfig,
-    schedule: Schedule,
-    seed: int,
-) -> str:
-    settings = {
-        "denoiser": denoiser.recipe(),
-        "config": dataclasses.asdict(config),
-        "alpha_bar": schedule.alpha_bar,
-        "seed": seed,
+# --- and back to a prior -----------------------------------------------------------------------
+
+
+def _prior(learning: Learning, state: LearningState) -> DiffusionPrior:
+    """The prior to use in a state, with an account of how it came about."""
+    past, how = learning.past, learning.how
+    denoiser, tau = learning.result(state)
+    sizes = {"tasks": len(past.train.mean), "calibration": len(past.calibration.mean)}
+    if isinstance(how, Procedure):
+        told = {"procedure": how.settings(), "learning": _account(learning, state)}
+    else:
+        told = how.settings()
+    kind = "imperfect" if isinstance(how, Procedure) else "exact"
+    return DiffusionPrior(
+        denoiser,
+        tau,
+        schedule=past.schedule,
+        units=past.units,
+        metadata={"data": {"kind": kind, **sizes}, "seed": past.seed, **told},
+    )
+
+
+def _progress(learning: Learning, state: LearningState) -> Progress:
+    step = int(state.training.step)
+    number = int(np.searchsorted(learning.ends, step))
+    phase = learning.phases[number]
+    crps = np.asarray(state.scores)[:, 0]
+    known = crps[~np.isnan(crps)]
+    return Progress(
+        phase.name,
+        number + 1,
+        len(learning.phases),
+        step - learning.ends[number] + phase.steps,
+        phase.steps,
+        float(state.training.loss),
+        learning.past.units.scale * float(known[-1]) if len(known) else float("nan"),
+    )
+
+
+def _account(learning: Learning, state: LearningState) -> dict[str, Any]:
+    """What a user should know of how the prior came about; plain JSON."""
+    past = learning.past
+    scores = past.units.scale * np.asarray(state.scores, np.float64)
+    done = [i for i in range(len(scores)) if not np.isnan(scores[i, 0])]
+    kept = min(done, key=lambda i: scores[i, 0]) if learning.how.selects else done[-1]
+    rows = [
+        {"step": learning.scored[i]} | dict(zip(("crps", "rmse", "stderr"), scores[i], strict=True))
+        for i in done
+    ]
+    seldom = np.asarray(past.calibration.mask).sum(0) < LEAST_OBSERVATIONS
+    never = ~np.asarray(past.train.mask).any(0)
+    return {
+        "scores": rows,
+        "kept_step": learning.scored[kept],
+        "held_out_crps": scores[kept, 0],
+        "held_out_stderr": scores[kept, 2],
+        "held_out_rmse": scores[kept, 1],
+        "arms_seldom_calibrated": np.flatnonzero(seldom).tolist(),
+        "arms_never_observed": np.flatnonzero(never).tolist(),
+        "factors": past.factors.rank if "factors" in past.__dict__ else None,
     }
-    return fingerprint(settings, data)

@@ -1,6 +1,6 @@
-"""What is minimised in each phase of learning from incomplete and noisy data.
+"""What training minimises: the plain loss on exact tasks, and three for imperfect ones.
 
-All three take the loss of :func:`imperfect_loss` on pairs of an observation and a latent; they
+Those three take the loss of :func:`imperfect_loss` on pairs of an observation and a latent; they
 differ in where the latent comes from.
 """
 
@@ -13,9 +13,29 @@ from jaxtyping import Array, Float, Int
 
 from diffts.diffusion.networks import NetworkDenoiser
 from diffts.diffusion.schedule import NoiseLevel
-from diffts.learning.losses import imperfect_loss
+from diffts.evidence import Evidence
+from diffts.learning.losses import denoising_loss, imperfect_loss
 from diffts.learning.training import Objective, random_batch
 from diffts.seeding import KeyArray
+
+
+class ExactTasks(Objective):
+    """The denoising loss on standardised tasks ``x_0`` that are known exactly, ``(N, K)``."""
+
+    tasks: Float[Array, "N K"]
+
+    def __call__(
+        self, denoiser: NetworkDenoiser, levels: NoiseLevel, key: KeyArray, batch_size: int
+    ) -> Float[Array, ""]:
+        """Mean denoising loss of random tasks at random noise levels."""
+        rows, which, noise_key = random_batch(
+            key, self.tasks.shape[0], levels.step.shape[0], batch_size
+        )
+        x_0 = self.tasks[rows]
+        noise = jax.random.normal(noise_key, x_0.shape)
+        level = jax.tree.map(lambda leaf: leaf[which], levels)
+        losses = jax.vmap(denoising_loss, in_axes=(None, 0, 0, 0))(denoiser, x_0, noise, level)
+        return jnp.mean(losses)
 
 
 class Observations(eqx.Module):
@@ -30,6 +50,32 @@ class Observations(eqx.Module):
     y: Float[Array, "N K"]
     weight: Float[Array, "N K"]
     divergence: Float[Array, "N K"] | None
+
+    @staticmethod
+    def of(evidence: Evidence, sure: float, everywhere: bool) -> Observations:
+        """Observations of equal weight, with ``d = λσ²`` for the weight λ = ``sure``.
+
+        Args:
+            evidence: standardised tasks, ``(N, K)``.
+            sure: λ of the divergence term.
+            everywhere: whether the term runs over all arms (the paper's, which at half missing
+                counts double) or over the observed ones.
+        """
+        mask, variance = evidence.mask.astype(jnp.float32), evidence.std**2
+        if everywhere:
+            # The paper has one σ for all; where they differ, a task's unobserved arms get its mean.
+            typical = jnp.sum(mask * variance, 1) / jnp.maximum(jnp.sum(mask, 1), 1.0)
+            divergence = jnp.where(evidence.mask, variance, typical[:, None])
+        else:
+            divergence = mask * variance
+        if sure == 0.0 or not bool((divergence > 0).any()):
+            return Observations(evidence.mean, mask, None)
+        return Observations(evidence.mean, mask, sure * divergence)
+
+    def rows(self, which: Int[Array, " n"]) -> Observations:
+        """Those of some tasks."""
+        some: Observations = jax.tree.map(lambda leaf: leaf[which], self)
+        return some
 
     def loss(
         self,

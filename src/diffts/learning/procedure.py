@@ -1,14 +1,37 @@
-"""How to learn from imperfect data: the phases, and the presets of the paper beside our own."""
+"""What a procedure is: how a prior is learned from incomplete and noisy tasks.
+
+A warm-up, then repeats of: draw the training tasks from their posterior (E-step), minimise a loss
+that looks at the observations (M-step), calibrate. Procedures differ in what the warm-up trains on,
+in how the E-step draws and in how they calibrate; each is one file. What runs them is
+``phases.py``.
+"""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
-from diffts.diffusion.posterior import as_sampler
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from diffts.diffusion.denoiser import Denoiser
+from diffts.diffusion.exact import Gaussian, draw_posterior
+from diffts.diffusion.posterior import SAMPLERS
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.diffusion.schedule import Schedule
+from diffts.diffusion.units import Units
 from diffts.errors import InvalidInputError
-from diffts.learning.training import MOST_STEPS, TrainingConfig
+from diffts.evidence import Evidence
+from diffts.learning.calibration import calibrate
+from diffts.learning.fits import FactorFit, fit_factor_gaussian, fit_gaussian
+from diffts.learning.objectives import ExactTasks, Observations, Reconstructed
+from diffts.learning.training import MOST_STEPS, Objective, TrainingConfig
+from diffts.seeding import KeyArray
 from diffts.validation import one_of, whole_number
 
 
@@ -17,26 +40,152 @@ class Phase(NamedTuple):
 
     Attributes:
         name: for people.
-        kind: where its latents come from: 'impute', 'gaussian', 'chain', 'rediffuse' or 'plain'.
         steps: gradient steps.
         sure: λ, the weight of the divergence term.
+        number: of the phase, from 0.
     """
 
     name: str
-    kind: str
     steps: int
-    sure: float
+    sure: float = 0.0
+    number: int = 0
+
+
+@dataclass
+class Standardised:
+    """Past tasks as procedures see them: standardised, with what is fitted to them once.
+
+    Attributes:
+        train: training tasks, ``(N, K)``.
+        calibration: other tasks, for calibration and the held-out score.
+        units: their standardisation.
+        schedule: the noise schedule.
+        seed: seed of everything.
+        given_factors: a factor Gaussian that was fitted to them before.
+    """
+
+    train: Evidence
+    calibration: Evidence
+    units: Units
+    schedule: Schedule
+    seed: int
+    given_factors: FactorFit | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every arm of every training task is known without noise."""
+        return bool(self.train.mask.all()) and not bool((self.train.std > 0).any())
+
+    @cached_property
+    def factors(self) -> FactorFit:
+        """The factor Gaussian of the training tasks, with the rank that suits the others."""
+        return self.given_factors or fit_factor_gaussian(self.train, self.calibration)
+
+    def key(self, number: int) -> KeyArray:
+        """A key for the draws of that number."""
+        return jax.random.fold_in(jax.random.key(self.seed), number)
+
+    def prior(self, denoiser: Denoiser, tau: Float[Array, "L K"]) -> DiffusionPrior:
+        """A denoiser and its errors as a prior in standardised units."""
+        units = Units(0.0, 1.0, *self.units.limits)
+        return DiffusionPrior(denoiser, tau, schedule=self.schedule, units=units)
+
+    def calibration_draws(self, draws: int) -> np.ndarray:
+        """Exact posterior draws of the calibration tasks under the factor Gaussian."""
+        return draw_posterior(self.factors.gaussian, self.calibration, draws, seed=self.seed + 3)
+
+    @cached_property
+    def few_calibration_draws(self) -> np.ndarray:
+        """Two draws of each task, the same for every calibration on the way."""
+        return self.calibration_draws(2)
+
+
+class HowToLearn(abc.ABC):
+    """The phases of learning, and what happens in them."""
+
+    #: Whether there is a held-out score to follow, and whether its best weights are kept.
+    scored: ClassVar[bool] = True
+    selects: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def phases(self) -> list[Phase]:
+        """The phases in their order."""
+
+    @abc.abstractmethod
+    def training_of(self, phase: Phase) -> TrainingConfig:
+        """Adam's settings in a phase."""
+
+    @abc.abstractmethod
+    def starts_anew(self) -> bool:
+        """Whether each phase starts Adam anew, from the averaged weights."""
+
+    @abc.abstractmethod
+    def base(self, past: Standardised) -> Gaussian:
+        """The Gaussian that a network with ``predicts='residual'`` goes on from."""
+
+    @abc.abstractmethod
+    def objective(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
+        """What a phase minimises; ``now`` is the prior at its beginning, to draw with."""
+
+    @abc.abstractmethod
+    def calibrate(
+        self, past: Standardised, denoiser: Denoiser, number: int, final: bool
+    ) -> Float[Array, "L K"]:
+        """τ of a denoiser, from the calibration tasks; ``number`` counts the calibrations."""
+
+    @abc.abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """All that it is, as plain values: for metadata and digests."""
 
 
 @dataclass(frozen=True)
-class Procedure:
-    """Learning from incomplete and noisy data. The defaults are ours; see ``PROCEDURES``.
+class PlainTraining(HowToLearn):
+    """Exact tasks need no E-step: one phase of plain training, then plain calibration."""
+
+    training: TrainingConfig
+    scored: ClassVar[bool] = False
+
+    def phases(self) -> list[Phase]:
+        """One."""
+        return [Phase("training", self.training.steps)]
+
+    def training_of(self, phase: Phase) -> TrainingConfig:
+        """The one that was asked for."""
+        del phase
+        return self.training
+
+    def starts_anew(self) -> bool:
+        """There is no second phase."""
+        return False
+
+    def base(self, past: Standardised) -> Gaussian:
+        """Mean and covariance of the training tasks."""
+        return fit_gaussian(past.train.mean)
+
+    def objective(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
+        """The denoising loss."""
+        del phase, now
+        return ExactTasks(past.train.mean)
+
+    def calibrate(
+        self, past: Standardised, denoiser: Denoiser, number: int, final: bool
+    ) -> Float[Array, "L K"]:
+        """Algorithm 'Variance Calibration'."""
+        del number, final
+        return calibrate(
+            denoiser, past.calibration.mean, schedule=past.schedule, seed=past.seed + 1
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Those of the training."""
+        return {"training": dataclasses.asdict(self.training)}
+
+
+@dataclass(frozen=True)
+class Procedure(HowToLearn):
+    """Learning from incomplete and noisy data: what ours and the paper's share.
 
     Attributes:
-        start: what the warm-up trains on: 'gaussian' (exact posterior draws under a factor
-            Gaussian fitted to the same data) or 'impute' (observations, with ``impute_with`` in
-            the missing entries; the paper's).
-        impute_with: that constant, in the user's units.
         warmup_steps: gradient steps of the warm-up.
         rounds: repeats of posterior sampling and loss minimisation.
         inner_steps: gradient steps of each repeat; one number, or one for each repeat.
@@ -45,102 +194,78 @@ class Procedure:
             drawn is never read.
         final_steps: at last, so many plain steps on reconstructions of the training tasks.
         sure: λ of the divergence term; one number, or one for the warm-up and for each repeat.
-        divergence: arms that the term runs over: 'observed' or 'all' (the paper's, which at half
-            missing counts double).
-        weighting: of squared errors: 'uniform', or 'inverse-variance' for noise that differs from
-            arm to arm.
-        smallest_variance: added to variances before they are inverted, standardised.
-        latents: of the repeats: 'rediffuse' (posterior draws, diffused forward) or 'chain'
-            (latents of posterior chains, the last step with fresh noise; the paper's).
-        anchor: with 'gaussian' and 'rediffuse', the weight of the observations in the loss and in
-            the calibration; the rest is the draws'.
-        draws: posterior draws of each task, with 'gaussian' and 'rediffuse'.
         sampler, sampler_steps: the posterior sampler of the repeats, and its chain's length.
-        calibration: 'gaussian' (on exact posterior draws under the factor Gaussian) or
-            'two-stage' (first on imputed tasks as if clean, then on posterior draws; the paper's).
-        optimiser: 'fresh' (each phase starts Adam and its learning-rate schedule anew, from the
-            averaged weights) or 'warm' (one run of Adam through all phases).
-        select: keep the weights with the best held-out score, not the last ones.
         patience: stop after so many repeats without a better held-out score; 0 is never.
         score_every: gradient steps between two held-out scores; each phase ends with one, too.
         training: batch size, learning rate, moving average (its number of steps is not used).
     """
 
-    start: str = "gaussian"
-    impute_with: float = 0.5
     warmup_steps: int = 9000
     rounds: int = 2
     inner_steps: int | tuple[int, ...] = 2000
     tasks_per_round: int | None = None
     final_steps: int = 0
     sure: float | tuple[float, ...] = 0.0
-    divergence: str = "observed"
-    weighting: str = "uniform"
-    smallest_variance: float = 1e-4
-    latents: str = "rediffuse"
-    anchor: float = 0.5
-    draws: int = 2
-    sampler: str = "moment-damped"
-    sampler_steps: int | None = 50
-    calibration: str = "gaussian"
-    optimiser: str = "fresh"
-    select: bool = True
-    patience: int = 2
+    sampler: str = "paper"
+    sampler_steps: int | None = None
+    patience: int = 0
     score_every: int = 3000
-    training: TrainingConfig = field(
-        default_factory=lambda: TrainingConfig(decay="cosine", ema_decay=0.995)
-    )
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    @staticmethod
+    def named(name: str, **changes: Any) -> Procedure:
+        """A procedure by its name ('default', 'paper', 'ipinyou', …), with changes to it.
+
+        >>> Procedure.named("paper", rounds=1).phases()[1].steps
+        3000
+        """
+        from diffts.learning.procedures import PROCEDURES
+
+        found = PROCEDURES[one_of("procedure", name, PROCEDURES)]
+        try:
+            return dataclasses.replace(found, **changes)
+        except TypeError as error:
+            raise InvalidInputError(f"procedure {name}: {error}") from None
+
+    @abc.abstractmethod
+    def warm_up(self, past: Standardised, phase: Phase) -> Objective:
+        """What the warm-up minimises."""
+
+    @abc.abstractmethod
+    def e_step(
+        self, past: Standardised, phase: Phase, now: DiffusionPrior, tasks: Any
+    ) -> Objective:
+        """What a repeat minimises, after drawing ``tasks`` (numbers of training tasks)."""
+
+    @property
+    @abc.abstractmethod
+    def samplers(self) -> set[str]:
+        """Names of the samplers that have a say in what is learned."""
 
     def __post_init__(self) -> None:
-        one_of("start", self.start, ("gaussian", "impute"))
-        one_of("divergence", self.divergence, ("observed", "all"))
-        one_of("weighting", self.weighting, ("uniform", "inverse-variance"))
-        one_of("latents", self.latents, ("rediffuse", "chain"))
-        one_of("calibration", self.calibration, ("gaussian", "two-stage"))
-        one_of("optimiser", self.optimiser, ("fresh", "warm"))
-        as_sampler(self.sampler)
-        for name, least in (("warmup_steps", 1), ("rounds", 0), ("final_steps", 0), ("draws", 1),
+        one_of("sampler", self.sampler, SAMPLERS)
+        for name, least in (("warmup_steps", 1), ("rounds", 0), ("final_steps", 0),
                             ("patience", 0), ("score_every", 1)):  # fmt: skip
             whole_number(name, getattr(self, name), least, MOST_STEPS)
-        for steps in self._inner_steps():
-            whole_number("inner_steps", steps, 1, MOST_STEPS)
-        if isinstance(self.inner_steps, tuple) and len(self.inner_steps) != self.rounds:
-            raise InvalidInputError(
-                f"inner_steps: {len(self.inner_steps)} values for {self.rounds} repeats"
-            )
         if self.tasks_per_round is not None:
             whole_number("tasks_per_round", self.tasks_per_round, 1)
-        if not 0 <= self.anchor <= 1:
-            raise InvalidInputError(f"anchor: must be in [0, 1], got {self.anchor}")
-        if not self.smallest_variance > 0:
-            raise InvalidInputError(
-                f"smallest_variance: must be above 0, got {self.smallest_variance}; an exact "
-                "observation would weigh infinitely much"
-            )
-        if isinstance(self.sure, tuple) and len(self.sure) != 1 + self.rounds:
-            raise InvalidInputError(
-                f"sure: {len(self.sure)} values for a warm-up and {self.rounds} repeats"
-            )
-        if any(not 0 <= value < float("inf") for value in self._sure()):
-            raise InvalidInputError(f"sure: must be at least 0 and finite, got {self.sure}")
-        whole_number(
-            "steps", sum(phase.steps for phase in self.phases()), 1, MOST_STEPS
-        )  # of all phases: they are counted through
-
-    def _sure(self) -> tuple[float, ...]:
-        if isinstance(self.sure, tuple):
-            return self.sure
-        return (self.sure,) * (1 + self.rounds)
-
-    def _inner_steps(self) -> tuple[int, ...]:
-        if isinstance(self.inner_steps, tuple):
-            return self.inner_steps
-        return (self.inner_steps,) * max(1, self.rounds)
+        for name, values, wanted in (
+            ("inner_steps", self.inner_steps, self.rounds),
+            ("sure", self.sure, 1 + self.rounds),
+        ):
+            if isinstance(values, tuple) and len(values) != wanted:
+                raise InvalidInputError(f"{name}: {len(values)} values, {wanted} wanted")
+        for phase in self.phases():
+            whole_number("inner_steps", phase.steps, 1, MOST_STEPS)
+            if not 0 <= phase.sure < float("inf"):
+                raise InvalidInputError(f"sure: must be at least 0 and finite, got {self.sure}")
+        # They are counted through all phases.
+        whole_number("steps", sum(phase.steps for phase in self.phases()), 1, MOST_STEPS)
 
     def scaled(self, ratio: float) -> Procedure:
         """The same procedure with all its phases longer or shorter.
 
-        >>> Procedure().scaled(0.01).phases()[0].steps
+        >>> Procedure.named("default").scaled(0.01).phases()[0].steps
         90
         """
         if not ratio > 0:
@@ -149,84 +274,75 @@ class Procedure:
         def longer(steps: int) -> int:
             return max(1, round(ratio * steps))
 
-        inner = tuple(longer(steps) for steps in self._inner_steps())
+        inner = self.inner_steps
         return dataclasses.replace(
             self,
             warmup_steps=longer(self.warmup_steps),
-            inner_steps=inner if isinstance(self.inner_steps, tuple) else inner[0],
+            inner_steps=tuple(map(longer, inner)) if isinstance(inner, tuple) else longer(inner),
             final_steps=longer(self.final_steps) if self.final_steps else 0,
             score_every=longer(self.score_every),
         )
 
-    @property
-    def samplers(self) -> set[str]:
-        """Names of the samplers that have a say in what is learned."""
-        used = {self.sampler}
-        if self.latents == "chain":
-            used.add("paper-sampled-noise")  # of the latents that are kept
-        if self.select or self.patience:
-            used.add("moment-damped")  # of the held-out score that chooses the weights
-        return used
-
-    def settings(self) -> dict[str, Any]:
-        """All that the procedure is, as plain values: for metadata and digests."""
-        return dataclasses.asdict(self)
-
     def phases(self) -> list[Phase]:
         """The phases in their order.
 
-        >>> [phase.name for phase in PROCEDURES["ipinyou"].phases()]
+        >>> [phase.name for phase in Procedure.named("ipinyou").phases()]
         ['warm-up', 'round 1', 'round 2', 'round 3', 'final']
         """
-        sure, inner = self._sure(), self._inner_steps()
-        phases = [Phase("warm-up", self.start, self.warmup_steps, sure[0])]
-        for i in range(self.rounds):
-            phases.append(Phase(f"round {i + 1}", self.latents, inner[i], sure[1 + i]))
-        if self.final_steps:
-            phases.append(Phase("final", "plain", self.final_steps, 0.0))
-        return phases
+        sure = self.sure if isinstance(self.sure, tuple) else (self.sure,) * (1 + self.rounds)
+        inner = self.inner_steps
+        inner = inner if isinstance(inner, tuple) else (inner,) * self.rounds
+        phases = [Phase("warm-up", self.warmup_steps, sure[0])]
+        phases += [Phase(f"round {i + 1}", inner[i], sure[1 + i]) for i in range(self.rounds)]
+        phases += [Phase("final", self.final_steps)] if self.final_steps else []
+        return [phase._replace(number=number) for number, phase in enumerate(phases)]
 
-    def training_of(self, phase: int) -> TrainingConfig:
-        """Adam's settings in a phase: of its own length, or of the whole when it is one run."""
-        phases = self.phases()
-        steps = sum(p.steps for p in phases) if self.optimiser == "warm" else phases[phase].steps
-        return dataclasses.replace(self.training, steps=steps)
+    def training_of(self, phase: Phase) -> TrainingConfig:
+        """Adam's settings: of the phase's own length, or of the whole when it is one run."""
+        whole = sum(each.steps for each in self.phases())
+        return dataclasses.replace(
+            self.training, steps=phase.steps if self.starts_anew() else whole
+        )
 
+    def base(self, past: Standardised) -> Gaussian:
+        """The factor Gaussian."""
+        return past.factors.gaussian
 
-_PAPER = Procedure(
-    start="impute",
-    warmup_steps=15_000,
-    rounds=3,
-    inner_steps=3000,
-    sure=0.1,
-    divergence="all",
-    latents="chain",
-    anchor=1.0,
-    sampler="paper",
-    sampler_steps=None,
-    calibration="two-stage",
-    optimiser="warm",
-    select=False,
-    patience=0,
-    training=TrainingConfig(),
-)
+    def objective(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
+        """Warm-up, repeat or final; on exact tasks all of them are the plain denoising loss."""
+        if past.is_exact:  # the posterior is the data, and its latents are their diffusion
+            return ExactTasks(past.train.mean)
+        if phase.number == 0:
+            return self.warm_up(past, phase)
+        tasks = jnp.arange(past.train.mean.shape[0])
+        if phase.name == "final":
+            draws = self.draw(past, phase, now, tasks, 2)
+            return Reconstructed(Observations.of(past.train, 0.0, False), draws, 0.0)
+        if self.tasks_per_round is not None:
+            tasks = jax.random.permutation(self.draw_key(past, phase), len(tasks))
+            tasks = tasks[: self.tasks_per_round]
+        return self.e_step(past, phase, now, tasks)
 
-PROCEDURES: dict[str, Procedure] = {
-    "default": Procedure(),
-    "paper": _PAPER,
-    "paper-without-em": dataclasses.replace(_PAPER, warmup_steps=24_000, rounds=0),
-    "ipinyou": dataclasses.replace(_PAPER, sure=(0.0, 0.0, 0.0, 0.25), final_steps=3000),
-    "images": dataclasses.replace(
-        _PAPER,
-        warmup_steps=5000,
-        sure=0.2,
-        training=TrainingConfig(learning_rate=1e-4, ema_decay=0.995, ema_every=10),
-    ),
-}
+    def draw(
+        self, past: Standardised, phase: Phase, now: DiffusionPrior, tasks: Any, draws: int
+    ) -> Float[Array, "draws N K"]:
+        """Posterior draws of training tasks, with this procedure's sampler."""
+        known: Evidence = jax.tree.map(lambda leaf: leaf[tasks], past.train)
+        return jnp.asarray(
+            now.posterior_sample(
+                known,
+                n=draws,
+                sampler=self.sampler,
+                steps=self.chain_length(past.schedule),
+                seed=self.draw_key(past, phase),
+            )
+        )
 
+    @staticmethod
+    def draw_key(past: Standardised, phase: Phase) -> KeyArray:
+        """The key of a phase's draws: the same for a run that goes on in the middle of it."""
+        return past.key(1_000_000 + phase.number)
 
-def as_procedure(procedure: str | Procedure) -> Procedure:
-    """A procedure by its name, or the procedure itself."""
-    if isinstance(procedure, Procedure):
-        return procedure
-    return PROCEDURES[one_of("procedure", procedure, PROCEDURES)]
+    def chain_length(self, schedule: Schedule) -> int | None:
+        """Length of the sampler's chain, at most L."""
+        return None if self.sampler_steps is None else min(self.sampler_steps, schedule.n_steps)

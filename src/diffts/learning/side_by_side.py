@@ -7,7 +7,7 @@ and kind of objective; they may differ in seeds, data and weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -20,9 +20,9 @@ from diffts.learning.training import (
     Objective,
     TrainingConfig,
     TrainingState,
-    all_levels,
     block_lengths,
     refuse_divergence,
+    train,
     train_block,
 )
 from diffts.seeding import KeyArray, Seed, as_key
@@ -36,8 +36,7 @@ def train_side_by_side(
     schedule: Schedule,
     seeds: Sequence[Seed],
     until: int,
-    on_block: Callable[[int], None] | None = None,
-) -> list[TrainingState]:
+) -> Iterator[list[TrainingState]]:
     """Like :func:`diffts.learning.training.train`, of several; all are at the same step.
 
     What an objective shares with the others (the same array) is kept once.
@@ -49,10 +48,16 @@ def train_side_by_side(
         schedule: the noise schedule.
         seeds: seed of each.
         until: step to go on to.
-        on_block: called with the step after every block; for progress bars.
+
+    Yields:
+        Their states after every block of steps.
     """
+    if len(states) == 1:
+        for state in train(states[0], objectives[0], config, schedule, seeds[0], until):
+            yield [state]
+        return
     keys = jnp.stack([as_key(seed) for seed in seeds])
-    levels = all_levels(schedule)
+    levels = schedule.levels()
     stacked = stack(states)
     own, shared = _own_and_shared(objectives)
     done = int(states[0].step)
@@ -61,9 +66,7 @@ def train_side_by_side(
         done += length
         for loss in np.asarray(stacked.loss).tolist():
             refuse_divergence(loss, done)
-        if on_block is not None:
-            on_block(done)
-    return unstack(stacked, len(states))
+        yield unstack(stacked, len(states))
 
 
 def _own_and_shared(objectives: Sequence[Objective]) -> tuple[Any, Any]:

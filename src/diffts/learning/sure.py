@@ -11,12 +11,13 @@ from typing import Any
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
-from diffts.learning.learn_imperfect import Progress, learn_prior_imperfect
-from diffts.learning.procedure import Procedure, as_procedure
+from diffts.learning.learn import Progress, learn_prior
+from diffts.learning.procedure import Procedure
+from diffts.learning.procedures import as_procedure
 
 
 def choose_sure(
-    tasks: Evidence,
+    past: Evidence,
     calibration: Evidence | None = None,
     *,
     procedure: str | Procedure = "default",
@@ -31,13 +32,13 @@ def choose_sure(
     one adds a bias, and must earn it.
 
     Args:
-        tasks: training tasks, as in :func:`learn_prior_imperfect`.
+        past: training tasks, as in :func:`learn_prior`.
         calibration: other tasks.
         procedure: what λ is put into, the same for all phases.
         candidates: values of λ.
         on_progress: called with λ and the progress of its training.
         checkpoint: a folder for the states, one of its own for each λ.
-        **how: further arguments of :func:`learn_prior_imperfect`.
+        **how: further arguments of :func:`learn_prior`.
 
     Returns:
         The chosen prior, and the held-out CRPS of each λ (in the user's units, smaller is better).
@@ -46,8 +47,8 @@ def choose_sure(
         raise InvalidInputError("candidates: none given")
     priors: dict[float, DiffusionPrior] = {}
     for sure in sorted(candidates):
-        priors[sure] = learn_prior_imperfect(
-            tasks,
+        priors[sure] = learn_prior(
+            past,
             calibration,
             procedure=dataclasses.replace(as_procedure(procedure), sure=sure),
             on_progress=None if on_progress is None else _bind(on_progress, sure),

@@ -38,7 +38,7 @@ class TrainingConfig:
         batch_size: tasks in a step, drawn with replacement.
         learning_rate: peak learning rate of Adam.
         beta1, beta2: Adam's decay rates.
-        decay: learning rate after the warm-up: 'constant' (the paper), 'linear' or 'cosine' to 0.
+        decay: learning rate after the warm-up: 'constant' (the paper) or 'cosine' to 0.
         warmup_steps: steps of linear increase of the learning rate from 0.
         ema_decay: rate of an exponential moving average of the weights; 0 is none. The average
             is what the trained prior uses.
@@ -61,7 +61,7 @@ class TrainingConfig:
         for name in ("steps", "batch_size", "ema_every", "block"):
             whole_number(name, getattr(self, name), 1, MOST_STEPS)
         whole_number("warmup_steps", self.warmup_steps, 0, self.steps)
-        one_of("decay", self.decay, ("constant", "linear", "cosine"))
+        one_of("decay", self.decay, ("constant", "cosine"))
         if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise InvalidInputError(f"learning_rate: must be above 0, got {self.learning_rate}")
         for name in ("beta1", "beta2", "ema_decay"):
@@ -73,7 +73,6 @@ class TrainingConfig:
         after = max(1, self.steps - self.warmup_steps)
         rate = {
             "constant": optax.constant_schedule(self.learning_rate),
-            "linear": optax.linear_schedule(self.learning_rate, 0.0, after),
             "cosine": optax.cosine_decay_schedule(self.learning_rate, after),
         }[self.decay]
         if self.warmup_steps:
@@ -145,7 +144,7 @@ def train(
     The batch of step ``t`` depends on ``seed`` and ``t`` alone.
     """
     key = as_key(seed)
-    levels = all_levels(schedule)
+    levels = schedule.levels()
     for length in block_lengths(int(state.step), until, config.block):
         state = _train_block(state, objective, levels, key, config, length)
         refuse_divergence(float(state.loss), int(state.step))
@@ -158,11 +157,6 @@ def refuse_divergence(loss: float, step: int) -> None:
         raise InvalidInputError(
             f"training diverged: the loss is {loss} at step {step}; try a lower learning rate"
         )
-
-
-def all_levels(schedule: Schedule) -> NoiseLevel:
-    """The noise levels 1 to L, as arrays."""
-    return jax.tree.map(jnp.asarray, schedule.level(np.arange(1, schedule.n_steps + 1)))
 
 
 def block_lengths(done: int, until: int, block: int) -> Iterator[int]:

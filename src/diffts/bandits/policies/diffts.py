@@ -16,7 +16,7 @@ from diffts.diffusion.posterior import (
     draw,
     reverse_steps,
 )
-from diffts.diffusion.posterior.batched import Units
+from diffts.diffusion.units import Units
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray

@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from diffts.diffusion.exact import Gaussian, GaussianDenoiser
+from diffts.diffusion.exact import Gaussian
+from diffts.diffusion.exact_denoisers import GaussianDenoiser
 from diffts.diffusion.networks.network import (
     COMPUTE,
     PREDICTIONS,

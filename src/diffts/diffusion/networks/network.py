@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from diffts.diffusion.denoiser import Denoiser
-from diffts.diffusion.exact import GaussianDenoiser
+from diffts.diffusion.exact_denoisers import GaussianDenoiser
 from diffts.diffusion.schedule import NoiseLevel
 from diffts.errors import InvalidInputError
 from diffts.validation import whole_number

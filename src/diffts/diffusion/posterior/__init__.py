@@ -6,7 +6,6 @@ from diffts.diffusion.posterior.moment import MomentSampler
 from diffts.diffusion.posterior.paper import PaperSampler
 from diffts.diffusion.posterior.sampler import (
     VARIANCE_MODES,
-    Limits,
     PosteriorSampler,
     ReverseStep,
     draw,
@@ -35,7 +34,6 @@ def as_sampler(sampler: str | PosteriorSampler) -> PosteriorSampler:
 __all__ = [
     "SAMPLERS",
     "VARIANCE_MODES",
-    "Limits",
     "MomentSampler",
     "PaperSampler",
     "PosteriorSampler",

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 
 from diffts.diffusion.denoiser import Denoiser
 from diffts.diffusion.schedule import NoiseLevel, Schedule, Transition
+from diffts.diffusion.units import Limits
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
 from diffts.validation import one_of
@@ -70,31 +71,6 @@ def reverse_steps(
         jnp.asarray,
         ReverseStep(transition, tau[np.asarray(transition.source.step) - 1], calibrated[variance]),
     )
-
-
-class Limits(NamedTuple):
-    """The smallest and the largest mean reward that a prior can explain, standardised.
-
-    They lie far outside of what is likely, so that they change nothing of a sound chain.
-    """
-
-    low: Float[Array, ""]
-    high: Float[Array, ""]
-
-    def of_estimate(self, x_0: Float[Array, " K"]) -> Float[Array, " K"]:
-        """``x_0`` within the limits."""
-        return jnp.clip(x_0, self.low, self.high)
-
-    def of_latent(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
-        """``x_ℓ`` within what such an ``x_0`` can be diffused to (8 standard deviations)."""
-        spread = 8.0 * level.noise
-        return jnp.clip(x, level.signal * self.low - spread, level.signal * self.high + spread)
-
-    def of_draw(self, x_0: Float[Array, " K"], evidence: Evidence) -> Float[Array, " K"]:
-        """``x_0`` within the limits; an arm that was observed beyond them, up to what was seen."""
-        low = jnp.where(evidence.mask, jnp.minimum(self.low, evidence.mean), self.low)
-        high = jnp.where(evidence.mask, jnp.maximum(self.high, evidence.mean), self.high)
-        return jnp.clip(x_0, low, high)
 
 
 class LimitedDenoiser(Denoiser):

@@ -9,7 +9,6 @@ small eigenvalues scatter around those of the truth, and so do posterior draws m
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -19,14 +18,14 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
+from diffts.chunks import cut
 from diffts.diffusion.exact import Gaussian
+from diffts.diffusion.observed import CHUNK_ENTRIES, on_cpu
+from diffts.diffusion.units import Units
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
-from diffts.learning.gaussian import pairwise_moments
-from diffts.learning.on_cpu import on_cpu
+from diffts.learning.fits.gaussian import pairwise_moments
 
-#: Entries (tasks × r²) that are worked on together: bounds the memory.
-CHUNK_ENTRIES = 2**23
 SMALLEST_OWN_VARIANCE = 1e-4
 
 
@@ -51,11 +50,7 @@ class FactorFit(NamedTuple):
 
 
 def fit_factor_gaussian(
-    evidence: Evidence,
-    held_out: Evidence,
-    *,
-    iterations: int = 10,
-    on_rank: Callable[[int, float], None] | None = None,
+    evidence: Evidence, held_out: Evidence, *, iterations: int = 10
 ) -> FactorFit:
     """The factor Gaussian whose rank explains ``held_out`` best, and that rank.
 
@@ -67,28 +62,15 @@ def fit_factor_gaussian(
         held_out: other tasks, by whose likelihood the rank is chosen.
         iterations: EM iterations of the chosen rank, from the leading eigenvectors of the
             covariances of pairs observed together; in the search a third of that.
-        on_rank: called with each rank and its held-out log likelihood an observation.
     """
-    with on_cpu():
-        return _search(evidence, held_out, iterations, on_rank)
-
-
-def _search(
-    evidence: Evidence,
-    held_out: Evidence,
-    iterations: int,
-    on_rank: Callable[[int, float], None] | None,
-) -> FactorFit:
     mean, covariance = pairwise_moments(evidence)
-    shift = float(mean.mean())
-    scale = float(np.sqrt(max(np.diag(covariance).mean(), 1e-12)))
-    data, other = (_standard(sample, shift, scale) for sample in (evidence, held_out))
-    eigenvalues, basis = np.linalg.eigh(covariance / scale**2)
+    units = Units(float(mean.mean()), float(np.sqrt(max(np.diag(covariance).mean(), 1e-12))))
+    centre, spread = units.standard(mean), covariance / units.scale**2
+    eigenvalues, basis = np.linalg.eigh(spread)
     fits: dict[int, Factors] = {}
     scores: dict[int, float] = {}
 
     def try_rank(rank: int) -> float:
-        centre, spread = (mean - shift) / scale, covariance / scale**2
         factors = _from_eigenvectors(centre, spread, eigenvalues, basis, rank)
         for _ in range(max(1, iterations // 3)):
             factors = _em_iteration(factors, *data)
@@ -96,33 +78,34 @@ def _search(
         if not np.isfinite(score):
             raise InvalidInputError("evidence: the factor model broke down; are units extreme?")
         fits[rank], scores[rank] = factors, score
-        if on_rank is not None:
-            on_rank(rank, score - float(np.log(scale)))
         return score
 
-    most = max(1, min(evidence.n_arms, len(evidence.mean)) // 2)
-    rank = 1
-    while try_rank(rank) == max(scores.values()) and 2 * rank <= most:
-        rank *= 2
-    best = max(scores, key=scores.__getitem__)
-    for between in (3 * best // 4, 3 * best // 2):
-        if between not in scores and 1 <= between <= most:
-            try_rank(between)
-    best = max(scores, key=scores.__getitem__)
-    factors = fits[best]
-    for _ in range(iterations - iterations // 3):
-        factors = _em_iteration(factors, *data)
-    fitted = Factors(shift + scale * factors.mean, scale * factors.loadings, scale**2 * factors.own)
+    with on_cpu():
+        data, other = (_standard(sample, units) for sample in (evidence, held_out))
+        most = max(1, min(evidence.n_arms, len(evidence.mean)) // 2)
+        rank = 1
+        while try_rank(rank) == max(scores.values()) and 2 * rank <= most:
+            rank *= 2
+        best = max(scores, key=scores.__getitem__)
+        for between in (3 * best // 4, 3 * best // 2):
+            if between not in scores and 1 <= between <= most:
+                try_rank(between)
+        best = max(scores, key=scores.__getitem__)
+        factors = fits[best]
+        for _ in range(iterations - iterations // 3):
+            factors = _em_iteration(factors, *data)
+        loadings, own = units.scale * factors.loadings, units.scale**2 * factors.own
+        fitted = Factors(units.restore(factors.mean), loadings, own)
     return FactorFit(fitted.gaussian(), best)
 
 
-def _standard(evidence: Evidence, shift: float, scale: float) -> tuple[Array, Array, Array]:
+def _standard(evidence: Evidence, units: Units) -> tuple[Array, Array, Array]:
+    """Values (0 where unobserved), mask and noise variances, standardised."""
     mask = np.asarray(evidence.mask)
-    y = np.where(mask, (np.asarray(evidence.mean) - shift) / scale, 0.0)
     return (
-        jnp.asarray(y, jnp.float32),
+        jnp.asarray(np.where(mask, units.standard(np.asarray(evidence.mean)), 0.0), jnp.float32),
         jnp.asarray(mask, jnp.float32),
-        jnp.asarray(np.asarray(evidence.std) / scale, jnp.float32) ** 2,
+        jnp.asarray(np.asarray(evidence.std) / units.scale, jnp.float32) ** 2,
     )
 
 
@@ -161,20 +144,9 @@ def _posterior(factors: Factors, y: Array, mask: Array, variance: Array) -> tupl
     return z, covariance, log_likelihood, q
 
 
-def _in_chunks(rank: int, *data: Array) -> tuple[Array, ...]:
-    """Tasks in chunks ``(chunks, rows, K)``; the rows added observe nothing."""
-    tasks = len(data[0])
-    rows = max(1, min(tasks, CHUNK_ENTRIES // (rank + 1) ** 2))
-    chunks = -(-tasks // rows)
-    return tuple(
-        jnp.pad(leaf, ((0, chunks * rows - tasks), (0, 0))).reshape(chunks, rows, -1)
-        for leaf in data
-    )
-
-
 @eqx.filter_jit
 def _log_likelihood(factors: Factors, y: Array, mask: Array, variance: Array) -> Array:
-    chunks = _in_chunks(factors.loadings.shape[1], y, mask, variance)
+    chunks = cut((y, mask, variance), CHUNK_ENTRIES // (factors.loadings.shape[1] + 1) ** 2)
     with jax.default_matmul_precision("highest"):
         return jnp.sum(jax.lax.map(lambda chunk: _posterior(factors, *chunk)[2], chunks))
 
@@ -187,7 +159,7 @@ def _em_iteration(factors: Factors, y: Array, mask: Array, variance: Array) -> F
     the noise differs from task to task.
     """
     n_arms, rank = factors.loadings.shape
-    chunks = _in_chunks(rank, y, mask, variance)
+    chunks = cut((y, mask, variance), CHUNK_ENTRIES // (rank + 1) ** 2)
 
     def regressors(z: Array, covariance: Array) -> Array:
         """``E[(z, 1)(z, 1)']`` of each task."""

@@ -1,0 +1,7 @@
+"""Priors with exact posteriors, fitted to past tasks: exact means (arrays) or ``Evidence``."""
+
+from diffts.learning.fits.factor import FactorFit, fit_factor_gaussian
+from diffts.learning.fits.gaussian import fit_diagonal, fit_gaussian
+from diffts.learning.fits.mixture import fit_mixture
+
+__all__ = ["FactorFit", "fit_diagonal", "fit_factor_gaussian", "fit_gaussian", "fit_mixture"]

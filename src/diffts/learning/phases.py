@@ -1,0 +1,198 @@
+"""The loop of learning: one phase after the other, scored on the way; alone or side by side.
+
+It is a generator of states, and all that happens after a state depends on that state alone: what
+an E-step drew is drawn again, to the same bits, by a run that goes on in the middle of a phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from diffts.diffusion.networks import NetworkDenoiser
+from diffts.learning.held_out import HeldOut, Score, hide, score
+from diffts.learning.procedure import HowToLearn, Phase, Procedure, Standardised
+from diffts.learning.side_by_side import train_side_by_side
+from diffts.learning.training import Objective, TrainingState, initial_state, refuse_divergence
+from diffts.stacking import layout
+
+
+class LearningState(eqx.Module):
+    """Everything that learning goes on from; what is None is not needed without scores.
+
+    Attributes:
+        phase: number of the current phase, from 0.
+        training: the training state; its steps are counted through all phases.
+        source: the denoiser that this phase's E-step draws with.
+        tau: its calibrated errors, ``(L, K)``.
+        best: the denoiser with the best held-out score so far.
+        best_tau: its calibrated errors.
+        scores: held-out CRPS, RMSE and the CRPS's standard error of each scoring, NaN before it.
+    """
+
+    phase: Int[Array, ""]
+    training: TrainingState
+    source: NetworkDenoiser | None
+    tau: Float[Array, "L K"]
+    best: NetworkDenoiser | None
+    best_tau: Float[Array, "L K"]
+    scores: Float[Array, "scorings 3"]
+
+
+class Learning:
+    """Past tasks, and how to learn from them.
+
+    Args:
+        past: the tasks, standardised.
+        how: the procedure.
+        denoiser: the untrained network.
+    """
+
+    def __init__(self, past: Standardised, how: HowToLearn, denoiser: NetworkDenoiser) -> None:
+        self.past, self.how, self.denoiser = past, how, denoiser
+        self.phases = how.phases()
+        self.ends = [int(end) for end in np.cumsum([phase.steps for phase in self.phases])]
+        self.held_out: HeldOut | None = None
+        self.scored: list[int] = []
+        if how.scored and isinstance(how, Procedure):
+            self.held_out = hide(past.calibration, seed=past.seed + 4)
+            # Every so many steps of a phase, and at its end.
+            every = how.score_every
+            for phase, end in zip(self.phases, self.ends, strict=True):
+                self.scored += [*range(end - phase.steps + every, end, every), end]
+
+    def initial(self) -> LearningState:
+        """The state before the first step."""
+        tau = jnp.zeros((self.past.schedule.n_steps, self.denoiser.n_arms))
+        kept = self.denoiser if self.scored else None
+        return LearningState(
+            phase=jnp.int32(0),
+            training=initial_state(self.denoiser, self.how.training_of(self.phases[0])),
+            source=kept,
+            tau=tau,
+            best=kept,
+            best_tau=tau,
+            scores=jnp.full((len(self.scored), len(Score._fields)), jnp.nan),
+        )
+
+    def objective(self, state: LearningState) -> Objective:
+        """What the state's phase minimises; draws the training tasks if it must."""
+        source = self.denoiser if state.source is None else state.source
+        return self.how.objective(
+            self.past, self.phase_of(state), self.past.prior(source, state.tau)
+        )
+
+    def phase_of(self, state: LearningState) -> Phase:
+        """The phase that a state is in."""
+        return self.phases[int(state.phase)]
+
+    def until(self, state: LearningState) -> int:
+        """The step to go on to: the next held-out score, or the end."""
+        done = int(state.training.step)
+        return next((step for step in self.scored if step > done), self.ends[-1])
+
+    def after(self, state: LearningState, training: TrainingState) -> LearningState:
+        """The state after a block of steps, scored and handed to the next phase where due."""
+        step, number = int(training.step), int(state.phase)
+        state = eqx.tree_at(lambda s: s.training, state, training)
+        if step in self.scored:
+            state, tau = self._scored(state)
+            if step == self.ends[number] and number + 1 < len(self.phases):
+                state = self._next_phase(state, tau)
+        if step == self.ends[number]:
+            state = eqx.tree_at(lambda s: s.phase, state, jnp.int32(number + 1))
+        return state
+
+    def finished(self, state: LearningState) -> bool:
+        """Whether all phases are done, or the held-out score has stopped to improve."""
+        number = int(state.phase)
+        if number >= len(self.phases):
+            return True
+        patience = self.how.patience if isinstance(self.how, Procedure) else 0
+        if not patience or number <= patience or self.phases[number].name == "final":
+            return False
+        crps = np.asarray(state.scores)[:, 0]
+        best_of_phase = [
+            min(crps[i] for i, step in enumerate(self.scored) if end - phase.steps < step <= end)
+            for phase, end in zip(self.phases[:number], self.ends[:number], strict=True)
+        ]
+        return min(best_of_phase[-patience:]) > min(best_of_phase)
+
+    def result(self, state: LearningState) -> tuple[NetworkDenoiser, Float[Array, "L K"]]:
+        """The denoiser to use, and its calibrated errors."""
+        if self.how.selects or state.best is None:
+            denoiser = state.training.trained if state.best is None else state.best
+            tau = self.how.calibrate(self.past, denoiser, len(self.scored), final=True)
+            # The last step's loss is that of the weights before it: they may be lost all the same.
+            refuse_divergence(float(jnp.max(tau)), int(state.training.step))
+            return denoiser, tau
+        return state.best, state.best_tau
+
+    def score(self, denoiser: NetworkDenoiser, tau: Float[Array, "L K"]) -> Score:
+        """Held-out score, standardised; drawn in one way, so that procedures can be compared."""
+        assert self.held_out is not None
+        return score(self.past.prior(denoiser, tau), self.held_out, seed=self.past.seed + 2)
+
+    def _scored(self, state: LearningState) -> tuple[LearningState, Float[Array, "L K"]]:
+        """Calibrate and score the current weights; keep them if they are the best."""
+        denoiser = state.training.trained
+        number = self.scored.index(int(state.training.step))
+        tau = self.how.calibrate(self.past, denoiser, number, final=False)
+        got = self.score(denoiser, tau)
+        best = number == 0 or got.crps < float(jnp.nanmin(state.scores[:, 0]))
+        if best or not self.how.selects:
+            state = eqx.tree_at(lambda s: (s.best, s.best_tau), state, (denoiser, tau))
+        scores = state.scores.at[number].set(jnp.asarray(got))
+        return eqx.tree_at(lambda s: s.scores, state, scores), tau
+
+    def _next_phase(self, state: LearningState, tau: Float[Array, "L K"]) -> LearningState:
+        """Hand the trained weights to the next E-step; start Adam anew if asked to."""
+        trained = state.training.trained
+        # Only here: a run that goes on in the middle of a phase must draw with the same τ again.
+        state = eqx.tree_at(lambda s: (s.source, s.tau), state, (trained, tau))
+        if not self.how.starts_anew():
+            return state
+        following = self.phases[int(state.phase) + 1]
+        anew = initial_state(trained, self.how.training_of(following))
+        anew = eqx.tree_at(lambda t: t.step, anew, state.training.step)
+        return eqx.tree_at(lambda s: s.training, state, anew)
+
+
+def run(
+    learnings: Sequence[Learning], states: Sequence[LearningState]
+) -> Iterator[list[LearningState]]:
+    """Learnings to their ends, yielding their states after every block of steps.
+
+    Those that are at the same step, with the same kind of objective and the same settings, take
+    their gradient steps in one compiled run; E-steps, calibrations and scores come one by one.
+    """
+    now = list(states)
+    drawn: dict[int, tuple[int, Objective]] = {}  # of each learning, once a phase
+    while going := [i for i, one in enumerate(learnings) if not one.finished(now[i])]:
+        # Those that are behind go first, so that others can join them.
+        step = min(int(now[i].training.step) for i in going)
+        groups: dict[object, list[int]] = {}
+        for i in (i for i in going if int(now[i].training.step) == step):
+            one, phase = learnings[i], int(now[i].phase)
+            if i not in drawn or drawn[i][0] != phase:
+                drawn[i] = (phase, one.objective(now[i]))
+            kinds = (layout(drawn[i][1]), layout(now[i].training))
+            config = one.how.training_of(one.phase_of(now[i]))
+            groups.setdefault((*kinds, config, one.until(now[i])), []).append(i)
+        for members in groups.values():
+            first = learnings[members[0]]
+            for trained in train_side_by_side(
+                [now[i].training for i in members],
+                [drawn[i][1] for i in members],
+                first.how.training_of(first.phase_of(now[members[0]])),
+                first.past.schedule,
+                [learnings[i].past.seed for i in members],
+                first.until(now[members[0]]),
+            ):
+                for i, training in zip(members, trained, strict=True):
+                    now[i] = learnings[i].after(now[i], training)
+                yield list(now)
