@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from diffts.diffusion.schedule import NoiseLevel
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
+
+AnyValues = TypeVar("AnyValues", bound=Any)
 
 #: An observation with a larger standard deviation, standardised, tells nothing; its square and
 #: the products of squares would be too large for float32.
@@ -117,9 +119,10 @@ class Units(NamedTuple):
         ) / float(self.scale)
         return standardised
 
-    def restore(self, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """Standardised values in the user's units."""
-        return self.shift + self.scale * values
+    def restore(self, values: AnyValues) -> AnyValues:
+        """Standardised values in the user's units, on host or device."""
+        restored: AnyValues = self.shift + self.scale * values
+        return restored
 
 
 def explainable(values: NDArray[np.floating[Any]]) -> tuple[float, float]:

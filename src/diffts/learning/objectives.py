@@ -1,6 +1,6 @@
-"""What training minimises: the plain loss on exact tasks, and three for imperfect ones.
+"""What training minimises: the plain loss on exact tasks, and two for imperfect ones.
 
-Those three take the loss of :func:`imperfect_loss` on pairs of an observation and a latent; they
+Those two take the loss of :func:`imperfect_loss` on pairs of an observation and a latent; they
 differ in where the latent comes from.
 """
 
@@ -99,29 +99,6 @@ class Observations(eqx.Module):
         return jnp.mean(losses)
 
 
-class Imputed(Objective):
-    """Warm-up: latents are the forward diffusion of observations with a constant put in.
-
-    Attributes:
-        observations: the observations.
-        imputed: the same with missing entries filled in, ``(N, K)``.
-    """
-
-    observations: Observations
-    imputed: Float[Array, "N K"]
-
-    def __call__(
-        self, denoiser: NetworkDenoiser, levels: NoiseLevel, key: KeyArray, batch_size: int
-    ) -> Float[Array, ""]:
-        """Loss of random tasks at random noise levels."""
-        rows, which, noise_key = random_batch(
-            key, self.imputed.shape[0], levels.step.shape[0], batch_size
-        )
-        level = jax.tree.map(lambda leaf: leaf[which], levels)
-        x = diffuse(noise_key, self.imputed[rows], level)
-        return self.observations.loss(denoiser, rows, x, level, noise_key)
-
-
 class Latents(Objective):
     """The paper's inner step: latents are kept steps of posterior chains.
 
@@ -146,7 +123,7 @@ class Latents(Objective):
 
 
 class Reconstructed(Objective):
-    """Latents are the forward diffusion of posterior draws ``x̃_0``; the loss looks at both.
+    """Latents are the forward diffusion of draws ``x̃_0`` of the tasks; the loss looks at both.
 
     ``anchor · ‖m⊙(y - h(x̃_ℓ))‖² + (1 - anchor) · ‖x̃_0 - h(x̃_ℓ)‖²``: if the draws were exact,
     both halves would have the same minimiser. The first ties the denoiser to what was really
@@ -154,7 +131,8 @@ class Reconstructed(Objective):
 
     Attributes:
         observations: the observations.
-        draws: standardised posterior draws of each task, ``(draws, N, K)``.
+        draws: standardised posterior draws of each task, ``(draws, N, K)``; in the paper's warm-up
+            one 'draw', the observations with a constant in the missing entries.
         anchor: weight of the observations; 0 is plain training on the draws.
     """
 

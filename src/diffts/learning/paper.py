@@ -23,7 +23,7 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.evidence import Evidence
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.latents import draw_latents, steps_to_keep
-from diffts.learning.objectives import Imputed, Latents, Observations
+from diffts.learning.objectives import Latents, Observations, Reconstructed
 from diffts.learning.procedure import Phase, Procedure, Standardised
 
 
@@ -46,16 +46,17 @@ class PaperProcedure(Procedure):
         """One run of Adam through all phases."""
         return False
 
-    def warm_up(self, past: Standardised, phase: Phase) -> Imputed:
+    def warm_up(self, past: Standardised, phase: Phase) -> Reconstructed:
         """Observations, and a constant where there is none."""
         observations = Observations.of(past.train, phase.sure, everywhere=True)
-        return Imputed(observations, self._imputed(past, past.train))
+        return Reconstructed(observations, self._imputed(past, past.train)[None], anchor=1.0)
 
     def e_step(self, past: Standardised, phase: Phase, now: DiffusionPrior, tasks: Any) -> Latents:
         """Kept latents of posterior chains."""
         known: Evidence = jax.tree.map(lambda leaf: leaf[tasks], past.train)
         examples = phase.steps * self.training.batch_size
-        kept = steps_to_keep(*known.mean.shape, now.schedule.n_steps, examples)
+        n_tasks, n_arms = known.mean.shape
+        kept = steps_to_keep(n_tasks, n_arms, now.schedule.n_steps, examples)
         key = self.draw_key(past, phase)
         steps, latents = draw_latents(now, key, known, kept, SAMPLERS[self.sampler])
         observations = Observations.of(past.train, phase.sure, everywhere=True).rows(tasks)

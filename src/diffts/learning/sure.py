@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def choose_sure(
             past,
             calibration,
             procedure=dataclasses.replace(as_procedure(procedure), sure=sure),
-            on_progress=None if on_progress is None else _bind(on_progress, sure),
+            on_progress=None if on_progress is None else partial(on_progress, sure),
             checkpoint=None if checkpoint is None else Path(checkpoint) / f"sure-{sure:g}",
             **how,
         )
@@ -61,9 +62,3 @@ def choose_sure(
     good_enough = scores[best] + told[best]["held_out_stderr"]
     chosen = min(sure for sure, crps in scores.items() if crps <= good_enough)
     return priors[chosen], scores
-
-
-def _bind(
-    on_progress: Callable[[float, Progress], None], sure: float
-) -> Callable[[Progress], None]:
-    return lambda progress: on_progress(sure, progress)

@@ -2,8 +2,8 @@
 
 Exact means go to scikit-learn. For incomplete, noisy ones EM has closed-form steps. The data of
 task ``i`` are ``y_i = x_i + ε_i`` on its observed arms ``o``, with noise ``D_i = diag(σ_i²)``; the
-tasks ``x_i`` come from ``Σ_k w_k N(μ_k, Σ_k)``. With ``A_ik = (Σ_k[o, o] + D_i)⁻¹``, put back into a
-K × K matrix of zeros, and ``u_ik = A_ik (y_i - μ_k)``:
+tasks ``x_i`` come from ``Σ_k w_k N(μ_k, Σ_k)``. With ``A_ik = (Σ_k[o, o] + D_i)⁻¹``, put back into
+a K × K matrix of zeros, and ``u_ik = A_ik (y_i - μ_k)``:
 
 - E-step: ``r_ik ∝ w_k N(y_i; μ_k[o], Σ_k[o, o] + D_i)``, ``E[x_i | y_i, k] = μ_k + Σ_k u_ik``;
 - M-step: ``μ_k ← μ_k + Σ_k ū_k`` and ``Σ_k ← Σ_k + Σ_k (Cov_k[u] - Ā_k) Σ_k``, where bars and
