@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from diffts.diffusion.networks import NetworkDenoiser
 from diffts.learning.held_out import HeldOut, Score, hide, score
-from diffts.learning.procedure import HowToLearn, Phase, Procedure, Standardised
+from diffts.learning.procedure import HowToLearn, Phase, Standardised
 from diffts.learning.side_by_side import train_side_by_side
 from diffts.learning.training import Objective, TrainingState, initial_state, refuse_divergence
 from diffts.stacking import layout
@@ -58,10 +58,9 @@ class Learning:
         self.ends = [int(end) for end in np.cumsum([phase.steps for phase in self.phases])]
         self.held_out: HeldOut | None = None
         self.scored: list[int] = []
-        if how.scored and isinstance(how, Procedure):
+        if every := how.score_every:
             self.held_out = hide(past.calibration, seed=past.seed + 4)
             # Every so many steps of a phase, and at its end.
-            every = how.score_every
             for phase, end in zip(self.phases, self.ends, strict=True):
                 self.scored += [*range(end - phase.steps + every, end, every), end]
 
@@ -109,10 +108,9 @@ class Learning:
 
     def finished(self, state: LearningState) -> bool:
         """Whether all phases are done, or the held-out score has stopped to improve."""
-        number = int(state.phase)
+        number, patience = int(state.phase), self.how.patience
         if number >= len(self.phases):
             return True
-        patience = self.how.patience if isinstance(self.how, Procedure) else 0
         if not patience or number <= patience or self.phases[number].name == "final":
             return False
         crps = np.asarray(state.scores)[:, 0]

@@ -103,9 +103,11 @@ class Standardised:
 class HowToLearn(abc.ABC):
     """The phases of learning, and what happens in them."""
 
-    #: Whether there is a held-out score to follow, and whether its best weights are kept.
-    scored: ClassVar[bool] = True
+    #: Whether the weights with the best held-out score are kept, not the last ones.
     selects: ClassVar[bool] = False
+    #: Gradient steps between two held-out scores; 0 for none. Repeats without a better one.
+    score_every: int
+    patience: int
 
     @abc.abstractmethod
     def phases(self) -> list[Phase]:
@@ -143,7 +145,8 @@ class PlainTraining(HowToLearn):
     """Exact tasks need no E-step: one phase of plain training, then plain calibration."""
 
     training: TrainingConfig
-    scored: ClassVar[bool] = False
+    score_every: int = 0
+    patience: int = 0
 
     def phases(self) -> list[Phase]:
         """One."""
