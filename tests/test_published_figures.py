@@ -310,7 +310,7 @@ def findings_about_sampling():
     yield "Labeled Arms: {:.1f} against {:.1f}", regret("sampled-noise", LABELED, *kinds)
     yield "Popular and Niche: {:.1f} against {:.1f}", regret("sampled-noise", PN, *kinds)
     yield (
-        "sampled noise finds {:.1%} of the good arms, predicted noise {:.1%}",
+        "sampled noise finds {:.1%} of the groups, predicted noise {:.1%}",
         [PAPER["groups"]["scores"][f"recall with {kind}"] for kind in reversed(kinds)],
     )
     yield (
