@@ -84,28 +84,26 @@ class ProblemData:
         """The mixture fitted to them; kept, since it can take minutes."""
         part = self.fit_part(data, f"mixture{components}")
 
-        def fit() -> Made:
+        def fit() -> list[Made]:
             how = fits.fit_mixture if DATA[data] is None else fit_mixture_imperfect
-            fitted = how(self.past(data)[0], components, seed=SEED)
-            means, covariances = (
-                values.astype(np.float32) for values in (fitted.means, fitted.covariances)
-            )
-            arrays = {"weights": fitted.weights, "means": means, "covariances": covariances}
-            return Made({}, {}, [arrays])
+            mixture = how(self.past(data)[0], components, seed=SEED)
+            means, covariances = (np.float32(x) for x in (mixture.means, mixture.covariances))
+            arrays = {"weights": mixture.weights, "means": means, "covariances": covariances}
+            return [Made({}, {}, [arrays])]
 
-        self.store.ensure([part], lambda: [fit()])
+        self.store.ensure([part], fit)
         return GaussianMixture(**self.store.arrays(part.apart[0]))
 
     def factors(self, data: str) -> FactorFit:
         """The factor Gaussian that our procedure starts from; kept like the mixtures."""
         part = self.fit_part(data, "factors")
 
-        def fit() -> Made:
-            fitted, rank = fit_start(*self.past(data))
-            arrays = {"mean": fitted.mean, "covariance": fitted.covariance}
-            return Made({}, {"rank": rank}, [arrays])
+        def fit() -> list[Made]:
+            gaussian, rank = fit_start(*self.past(data))
+            arrays = {"mean": gaussian.mean, "covariance": gaussian.covariance}
+            return [Made({}, {"rank": rank}, [arrays])]
 
-        self.store.ensure([part], lambda: [fit()])
+        self.store.ensure([part], fit)
         rank = int(self.store.note(part.key)["rank"])
         return FactorFit(Gaussian(**self.store.arrays(part.apart[0])), rank)
 
@@ -119,11 +117,7 @@ class ProblemData:
 class Reproduction:
     """A store of finished parts, and how to make the others.
 
-    Args:
-        profile: sizes.
-        store: where finished parts are.
-        data_dir: folder with real data (``mnist``, ``fashion_mnist``, ``ipinyou_slots``), or None.
-        report: called with each piece of work.
+    ``data_dir`` has real data (``mnist``, ``fashion_mnist``, ``ipinyou_slots``), if there is one.
     """
 
     def __init__(
@@ -212,11 +206,13 @@ class Reproduction:
         priors = learn_priors(
             lessons, on_progress=lambda now: self.tell(data.problem.name, now), **setup.denoiser
         )
-        for i, spec in enumerate(wanted):
-            if learners[i].calibrated_on_exact:
-                tau = exact_errors(priors[i], data.sets.calibration, spec.seed + 1)
-                priors[i] = priors[i].with_errors(tau, calibrated_on="exact tasks")
-        return [Made({}, {}, [prior]) for prior in priors]
+        made = []
+        for spec, learner, prior in zip(wanted, learners, priors, strict=True):
+            if learner.calibrated_on_exact:
+                tau = exact_errors(prior, data.sets.calibration, spec.seed + 1)
+                prior = prior.with_errors(tau, calibrated_on="exact tasks")
+            made.append(Made({}, {}, [prior]))
+        return made
 
     # --- runs ----------------------------------------------------------------------------------
 
@@ -241,16 +237,13 @@ class Reproduction:
 
     def rests_on(self, made: Run | PriorSpec) -> list[str]:
         """Notes of all that it took: of itself, and of what was learned or fitted for it."""
-        data = self.problem(made.problem)
-        if isinstance(made, PriorSpec):
-            own = self.prior_part(made).key
-            fit = data.fit_part(made.data, "factors").key
-            return [own, fit] if _starts_from_fit(made) else [own]
-        if made.prior:
+        if isinstance(made, Run) and made.prior:
             return [made.key, *self.rests_on(made.prior)]
-        if made.components:
-            return [made.key, data.fit_part(made.data, f"mixture{made.components}").key]
-        return [made.key]
+        if isinstance(made, Run):
+            own, fit = made.key, f"mixture{made.components}" if made.components else ""
+        else:
+            own, fit = self.prior_part(made).key, "factors" if _starts_from_fit(made) else ""
+        return [own, *([self.problem(made.problem).fit_part(made.data, fit).key] if fit else [])]
 
     def play(self, runs: Iterable[Run], others: int = 0) -> None:
         """Play the runs that are not in the store, after learning the priors they need.
