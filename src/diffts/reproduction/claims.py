@@ -15,14 +15,9 @@ from diffts.reproduction.store import read_json
 Json = dict[str, Any]
 #: What was measured, in words, and whether it agrees; None where nothing can be said.
 Judged = tuple[str, bool | None]
-
-
-class Claim(NamedTuple):
-    """What the paper says, the experiments that can tell, and how their summaries do."""
-
-    says: str
-    experiments: tuple[str, ...]
-    judge: Callable[..., Judged]
+#: Of summaries, or of one plot; a plot can be passed over.
+Judge = Callable[..., Judged]
+PlotJudge = Callable[[Json], Judged | None]
 
 
 class Verdict(NamedTuple):
@@ -62,30 +57,33 @@ def tally(verdicts: Sequence[Verdict]) -> Tally:
 
 def judge_claims(folder: Path) -> list[Verdict]:
     """All claims, judged by the JSON summaries in a folder; none before all its plots are there."""
-    return [_judge(claim, folder) for claim in CLAIMS]
+    return [
+        Verdict(claim, *_judge(folder, experiments, judge))
+        for experiments, claims in CLAIMS.items()
+        for claim, judge in claims.items()
+    ]
 
 
-def _judge(claim: Claim, folder: Path) -> Verdict:
-    files = [folder / f"{name}.json" for name in claim.experiments]
-    if missing := [file.stem for file in files if not file.exists()]:
-        return Verdict(claim.says, f"not run: {', '.join(missing)}", None)
-    summaries = [read_json(file) for file in files]
+def _judge(folder: Path, experiments: Sequence[str], judge: Judge) -> Judged:
+    if missing := [name for name in experiments if not (folder / f"{name}.json").exists()]:
+        return f"not run: {', '.join(missing)}", None
+    summaries = [read_json(folder / f"{name}.json") for name in experiments]
     try:
-        measured, agrees = claim.judge(*summaries)
+        measured, agrees = judge(*summaries)
     except KeyError as error:
         raise ArtifactError(
-            f"{folder}: {', '.join(claim.experiments)} written by another diffts (no {error}); "
-            "write it again with --finished"
+            f"{folder}: {', '.join(experiments)} written by another diffts (no {error}); write it "
+            "again with --finished"
         ) from None
     if all(summary.get("complete", True) for summary in summaries):
-        return Verdict(claim.says, measured, agrees)
-    return Verdict(claim.says, f"so far: {measured or 'nothing'}", None)
+        return measured, agrees
+    return f"so far: {measured or 'nothing'}", None
 
 
 # --- judges: of a summary, made from judges of a plot --------------------------------------------
 
 
-def _plots(judge: Callable[[Json], Judged | None], *problems: str) -> Callable[[Json], Judged]:
+def _plots(judge: PlotJudge, *problems: str) -> Judge:
     """All plots of a summary, or of some problems, one by one; a judge may pass over a plot."""
 
     def judge_all(summary: Json) -> Judged:
@@ -113,7 +111,7 @@ def _lead(panel: Json, other: str) -> str:
     return f"{panel['lines']['diffts']['regret']:.1f}, {other} {line['regret']:.1f} ({gap})"
 
 
-def _first(least: int) -> Callable[[Json], Judged]:
+def _first(least: int) -> Judge:
     """DiffTS is first in at least so many plots."""
 
     def judge(summary: Json) -> Judged:
@@ -134,7 +132,7 @@ def _far_ahead(panel: Json) -> Judged:
     return f"{ratio:.2f} times", ratio > 1.75
 
 
-def _no_worse(suits: Callable[[Json], bool]) -> Callable[[Json], Judged | None]:
+def _no_worse(suits: Callable[[Json], bool]) -> PlotJudge:
     """DiffTS is no worse, by two standard errors, than the best line that suits."""
 
     def judge(panel: Json) -> Judged | None:
@@ -173,7 +171,7 @@ def _over_noise_levels(summary: Json) -> Judged:
     return f"{count}. {'; '.join(told)}", all(agrees) if agrees else None
 
 
-def _beside(agrees: Callable[[float, float], bool], **field: Any) -> Callable[[Json], Judged]:
+def _beside(agrees: Callable[[float, float], bool], **field: Any) -> PlotJudge:
     """The line with such a field beside the first: by their ratio, and by the gap in s.e."""
 
     def judge(panel: Json) -> Judged:
@@ -221,11 +219,13 @@ def _calibration(summary: Json) -> Judged:
 
 def _groups(summary: Json) -> Judged:
     """Within five percentage points of each of the four numbers."""
-    scores = summary["scores"]
-    said = {"recall with predicted noise": 1.0, "precision with predicted noise": 1.0,
-            "recall with sampled noise": 0.85, "precision with sampled noise": 0.98}  # fmt: skip
+    scores, said = summary["scores"], {"predicted": (1.0, 1.0), "sampled": (0.85, 0.98)}
     text = "; ".join(f"{name} {value:.1%}" for name, value in scores.items())
-    return text, all(abs(scores[name] - value) <= 0.05 for name, value in said.items())
+    return text, all(
+        abs(scores[f"{what} with {kind} noise"] - value) <= 0.05
+        for kind, values in said.items()
+        for what, value in zip(("recall", "precision"), values, strict=True)
+    )
 
 
 def _images(*summaries: Json) -> Judged:
@@ -233,94 +233,69 @@ def _images(*summaries: Json) -> Judged:
         return "only of stand-in digits", None
     told, agrees = [], []
     for summary in summaries:
-        scores, texts = summary["scores"], []
-        for score, form, other in (
-            ("Fréchet distance", ".2f", "corrupted images"),
-            ("hidden-pixel RMSE", ".3f", "filled with means"),
-        ):
-            learned, clean, spoilt = (
-                scores[which][score] for which in ("corrupted", "clean", "corrupted images")
-            )
-            beside = f"clean-trained {clean:{form}}, {other} {spoilt:{form}}"
-            texts.append(f"{score} {learned:{form}} ({beside})")
-            agrees.append(learned < spoilt)
-        told.append(f"{summary['experiment']}: {', '.join(texts)}")
+        learned, clean, spoilt = (
+            [summary["scores"][which][score] for score in ("Fréchet distance", "hidden-pixel RMSE")]
+            for which in ("corrupted", "clean", "corrupted images")
+        )
+        agrees += [ours < theirs for ours, theirs in zip(learned, spoilt, strict=True)]
+        told.append(
+            f"{summary['experiment']}: Fréchet distance {learned[0]:.2f} (clean-trained "
+            f"{clean[0]:.2f}, corrupted images {spoilt[0]:.2f}), hidden-pixel RMSE "
+            f"{learned[1]:.3f} (clean-trained {clean[1]:.3f}, filled with means {spoilt[1]:.3f})"
+        )
     return "; ".join(told), all(agrees)
 
 
-CLAIMS = (
-    Claim(
-        "DiffTS has the lowest regret on the three problems, perfect and imperfect data",
-        ("main",),
-        _first(6),
-    ),
-    Claim(
+#: What the paper says, by the experiments that can tell.
+CLAIMS: dict[tuple[str, ...], dict[str, Judge]] = {
+    ("main",): {
+        "DiffTS has the lowest regret on the three problems, perfect and imperfect data": _first(6),
         "about two times below the best baseline on Popular and Niche and on Maze "
-        "(here: more than 1.75 times)",
-        ("main",),
-        _plots(_far_ahead, "popular-niche", "maze"),
-    ),
-    Claim(
+        "(here: more than 1.75 times)": _plots(_far_ahead, "popular-niche", "maze"),
         "with a mixture as its prior Thompson sampling is worse than GTS-full on Popular and Niche "
-        "and on Maze (perfect data, the better mixture)",
-        ("main",),
-        _plots(_mixture_below_gaussian, "popular-niche", "maze"),
-    ),
-    Claim(
-        "on a par with GMMTS on iPinYou (here: no worse by two s.e.)",
-        ("main",),
-        _plots(_no_worse(lambda x: bool(x["components"]) and not x["reference"]), "bidding"),
-    ),
-    Claim(
-        "from imperfect data, better than or comparable to GMMTS from perfect data",
-        ("main",),
-        _plots(_no_worse(lambda line: bool(line["reference"]))),
-    ),
-    Claim("lowest regret in 15 of the 18 plots (our goal: in all)", ("noise-levels",), _first(15)),
-    Claim(
+        "and on Maze (perfect data, the better mixture)": _plots(
+            _mixture_below_gaussian, "popular-niche", "maze"
+        ),
+        "on a par with GMMTS on iPinYou (here: no worse by two s.e.)": _plots(
+            _no_worse(lambda line: bool(line["components"]) and not line["reference"]), "bidding"
+        ),
+        "from imperfect data, better than or comparable to GMMTS from perfect data": _plots(
+            _no_worse(lambda line: bool(line["reference"]))
+        ),
+    },
+    ("noise-levels",): {
+        "lowest regret in 15 of the 18 plots (our goal: in all)": _first(15),
         "over all noise levels DiffTS has the smallest regret (here: on each problem, from each "
-        "kind of data, every policy at its best noise level)",
-        ("noise-levels",),
-        _over_noise_levels,
-    ),
-    Claim(
-        "without calibration the regret is catastrophic (here: 1.5 times or more)",
-        ("variance",),
-        _plots(_beside(lambda ratio, _: ratio > 1.5, variance="plain")),
-    ),
-    Claim(
-        "calibrating the last step alone is nearly enough (here: within 10%)",
-        ("variance",),
-        _plots(_beside(lambda ratio, _: ratio < 1.1, variance="partial")),
-    ),
-    Claim(
-        "sampled noise is worse on Labeled Arms (by two s.e.)",
-        ("sampled-noise",),
-        _plots(
+        "kind of data, every policy at its best noise level)": _over_noise_levels,
+    },
+    ("variance",): {
+        "without calibration the regret is catastrophic (here: 1.5 times or more)": _plots(
+            _beside(lambda ratio, _: ratio > 1.5, variance="plain")
+        ),
+        "calibrating the last step alone is nearly enough (here: within 10%)": _plots(
+            _beside(lambda ratio, _: ratio < 1.1, variance="partial")
+        ),
+    },
+    ("sampled-noise",): {
+        "sampled noise is worse on Labeled Arms (by two s.e.)": _plots(
             _beside(lambda _, gap: gap > 2, sampler="paper-sampled-noise"), "labeled-arms-common"
         ),
-    ),
-    Claim(
-        "EM lowers the regret in every incomplete set-up (by two s.e.)",
-        ("incomplete-data", "noisy-incomplete-data"),
-        _em,
-    ),
-    Claim(
-        "λ = 0.1 helps Labeled Arms (at σ̂ = 0.1) and hurts Popular and Niche (by two s.e.)",
-        ("noisy-data",),
-        _plots(_weight),
-    ),
-    Claim("calibration from imperfect data is within 5%", ("calibration",), _calibration),
-    Claim(
+    },
+    ("incomplete-data", "noisy-incomplete-data"): {
+        "EM lowers the regret in every incomplete set-up (by two s.e.)": _em,
+    },
+    ("noisy-data",): {
+        "λ = 0.1 helps Labeled Arms (at σ̂ = 0.1) and hurts Popular and Niche (by two s.e.)": (
+            _plots(_weight)
+        ),
+    },
+    ("calibration",): {"calibration from imperfect data is within 5%": _calibration},
+    ("groups",): {
         "20 Groups: recall and precision 100% with predicted noise; 85% and 98% with sampled "
-        "(within 5 points)",
-        ("groups",),
-        _groups,
-    ),
-    Claim(
+        "(within 5 points)": _groups,
+    },
+    ("mnist", "fashion-mnist"): {
         "images from corrupted data resemble the originals (here: nearer to them than the "
-        "corrupted images, in both scores)",
-        ("mnist", "fashion-mnist"),
-        _images,
-    ),
-)
+        "corrupted images, in both scores)": _images,
+    },
+}

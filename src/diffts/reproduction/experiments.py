@@ -39,10 +39,6 @@ def _tell_claims(work: Reproduction, pieces: Any, path: Path) -> Told:
     return rows, {"tally": tally(verdicts)._asdict() | {"claims": len(rows)}, "claims": rows}
 
 
-def _ablation(about: str, name: str) -> Experiment:
-    return Experiment(about, partial(regret.ablation_panels, name))
-
-
 def _images(about: str, name: str) -> Experiment:
     def pieces(work: Reproduction) -> list[Piece]:
         return ImageSet(work, name).pieces()
@@ -71,15 +67,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         caveat="The simulator that the priors learned from was fitted to quantiles of the mean "
         "prices and of the standard deviations of these same real slots: no independent test.",
     ),
-    "sampled-noise": _ablation(
-        "predicted or sampled noise in the diffused observation", "sampled-noise"
-    ),
-    "variance": _ablation("three reverse variances", "variance"),
-    "noisy-data": _ablation("λ of the SURE term on noisy data", "noisy-data"),
-    "incomplete-data": _ablation("EM on incomplete data", "incomplete-data"),
-    "noisy-incomplete-data": _ablation(
-        "EM and SURE on noisy, incomplete data", "noisy-incomplete-data"
-    ),
+    **{name: Experiment(one.about, one.panels) for name, one in regret.ABLATIONS.items()},
     "calibration": Experiment(
         "errors calibrated from imperfect data beside those from exact data",
         pieces=pictures.calibration_pieces,
@@ -168,8 +156,7 @@ def reproduce(
             continue
         for piece in wanted[name]:
             if isinstance(piece, Piece) and piece.problem in to_make:
-                work.report(piece.part.key)
-                work.store.ensure([piece.part], lambda make=piece.make: [make()])
+                piece.ensure(work)
         work.report(f"{name}: writing")
         outcome[name] = _write(work, experiment, wanted[name], folder / name)
         work.done += 1
@@ -184,14 +171,14 @@ def _write(work: Reproduction, experiment: Experiment, wanted: Sequence[Any], pa
     data = " --data-dir DIR" if any(one.needs_data for one in finished) else ""
     notes = (note for one in finished for note in one.rests_on(work))
     rows, told = experiment.tell(work, finished, path)
-    summary = {
+    summary: dict[str, Any] = {
         "experiment": path.name,
         "command": f"diffts reproduce {path.name} {work.profile.command_options}{data}",
         "made_with": work.store.provenance(notes),
-        "plots": f"{len(finished)} of {len(wanted)}",
-        "complete": finished == wanted,
-        **({"caveat": experiment.caveat} if experiment.caveat else {}),
     }
+    if wanted:
+        plots = {"plots": f"{len(finished)} of {len(wanted)}", "complete": finished == wanted}
+        summary |= plots | ({"caveat": experiment.caveat} if experiment.caveat else {})
     write_rows(path.with_suffix(".csv"), rows)
     write_json(path.with_suffix(".json"), summary | told)
     if finished == wanted:

@@ -39,6 +39,12 @@ class Piece(NamedTuple):
     notes: Sequence[str]  # of all that it took
     needs_data: bool = False  # whether it is about the user's own data
 
+    def ensure(self, work: Reproduction) -> None:
+        """Make it, unless it is there."""
+        if not self.finished(work):
+            work.report(self.part.key)
+            work.store.ensure([self.part], lambda: [self.make()])
+
     def rests_on(self, work: Reproduction) -> Sequence[str]:
         """Notes of all that it took."""
         del work
@@ -82,7 +88,12 @@ def task_pieces(work: Reproduction) -> list[Piece]:
 
 def tell_tasks(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told:
     """A picture of each problem; mean and deviation of what its panels show."""
-    columns = {"mean": np.nanmean, "sd": np.nanstd, "smallest": np.nanmin, "largest": np.nanmax}
+    columns: dict[str, Any] = {
+        "mean": np.nanmean,
+        "sd": np.nanstd,
+        "smallest": np.nanmin,
+        "largest": np.nanmax,
+    }
     rows = []
     for piece in pieces:
         panels = _titled(work, piece, TASK_PANELS)

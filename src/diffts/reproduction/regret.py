@@ -149,53 +149,62 @@ def _levels(problem: str) -> list[tuple[str, str, float]]:
     return [(problem, data, noise) for data in ("perfect", "imperfect") for noise in levels]
 
 
-#: Of each ablation the data, and the settings of DiffTS by the labels of their lines.
-ABLATIONS: dict[str, tuple[str, dict[str, dict[str, str]]]] = {
-    "sampled-noise": (
-        "perfect",
-        {"predicted noise": {}, "sampled noise": {"sampler": "paper-sampled-noise"}},
+class Ablation(NamedTuple):
+    """What is varied of DiffTS, by the labels of its lines; with the Gaussian from such data."""
+
+    about: str
+    data: str
+    field: str
+    values: dict[str, str]
+
+    def panels(self, profile: Profile) -> list[Panel]:
+        """Two problems at two noise levels, with one seed whatever the profile."""
+        del profile
+        return [
+            Panel(f"{TITLES[p]}\nσ̂ = {noise:g}", p, self.data, noise, self._lines(p, noise))
+            for p in ABLATION_PROBLEMS
+            for noise in NOISE_LEVELS[p]
+        ]
+
+    def _lines(self, problem: str, noise: float) -> tuple[Line, ...]:
+        lines = []
+        for label, value in self.values.items():
+            varied: dict[str, Any] = {self.field: value}
+            lines.append(Line(label, (diffts(problem, self.data, noise, **varied),)))
+        if self.data != "perfect":
+            lines.append(Line("gts-full", (Run(problem, self.data, "gts-full", noise),)))
+        return tuple(lines)
+
+
+_SAMPLERS = {"predicted noise": "paper", "sampled noise": "paper-sampled-noise"}
+_VARIANCES = {"calibrated": "calibrated", "partly calibrated": "partial", "not calibrated": "plain"}
+_PROCEDURES = {
+    "EM and SURE": "paper",
+    "EM, λ = 0": "paper, λ = 0",
+    "SURE, no EM": "paper, no EM",
+    "our procedure": "ours",
+}
+ABLATIONS = {
+    "sampled-noise": Ablation(
+        "predicted or sampled noise in the diffused observation", "perfect", "sampler", _SAMPLERS
     ),
-    "variance": (
-        "perfect",
-        {
-            "calibrated": {},
-            "partly calibrated": {"variance": "partial"},
-            "not calibrated": {"variance": "plain"},
-        },
-    ),
-    "noisy-data": (
+    "variance": Ablation("three reverse variances", "perfect", "variance", _VARIANCES),
+    "noisy-data": Ablation(
+        "λ of the SURE term on noisy data",
         "noisy",
-        {f"λ = {sure:g}": {"learner": name} for name, sure in WARM_UPS.items()},
+        "learner",
+        {f"λ = {sure:g}": name for name, sure in WARM_UPS.items()},
     ),
-    "incomplete-data": (
+    "incomplete-data": Ablation(
+        "EM on incomplete data",
         "incomplete",
-        {"with EM": {"learner": "paper"}, "without EM": {"learner": "paper, no EM"}},
+        "learner",
+        {"with EM": "paper", "without EM": "paper, no EM"},
     ),
-    "noisy-incomplete-data": (
-        "imperfect",
-        {
-            "EM and SURE": {"learner": "paper"},
-            "EM, λ = 0": {"learner": "paper, λ = 0"},
-            "SURE, no EM": {"learner": "paper, no EM"},
-            "our procedure": {"learner": "ours"},
-        },
+    "noisy-incomplete-data": Ablation(
+        "EM and SURE on noisy, incomplete data", "imperfect", "learner", _PROCEDURES
     ),
 }
-
-
-def ablation_panels(name: str, profile: Profile) -> list[Panel]:
-    """Two problems at two noise levels, with one seed; beside them the Gaussian of such data."""
-    del profile
-    data, varied = ABLATIONS[name]
-    panels = []
-    for problem in ABLATION_PROBLEMS:
-        for noise in NOISE_LEVELS[problem]:
-            lines = [Line(n, (diffts(problem, data, noise, **how),)) for n, how in varied.items()]
-            if data != "perfect":
-                lines.append(Line("gts-full", (Run(problem, data, "gts-full", noise),)))
-            title = f"{TITLES[problem]}\nσ̂ = {noise:g}"
-            panels.append(Panel(title, problem, data, noise, tuple(lines)))
-    return panels
 
 
 # --- what is told --------------------------------------------------------------------------------
@@ -267,17 +276,10 @@ def rows(store: Store, panels: Sequence[Panel]) -> list[dict[str, Any]]:
 
 
 def _fields(run: Run) -> dict[str, Any]:
-    return {
-        "problem": run.problem,
-        "tasks": run.tasks,
-        "data": run.data,
-        "policy": run.policy,
-        "learner": run.learner,
-        "seed": run.seed,
-        "sampler": run.sampler if run.prior else "",
-        "variance": run.variance if run.prior else "",
-        "noise_std": run.noise_std,
-    }
+    names = ("problem", "tasks", "data", "policy", "learner", "seed", "sampler", "variance")
+    unused = {} if run.prior else {"sampler": "", "variance": ""}
+    fields = {name: getattr(run, name) for name in (*names, "noise_std")}
+    return fields | unused
 
 
 def summary_of(panel: Panel, curves: dict[str, Curve]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from diffts.problems import Bidding, TaskSets, corrupt, get_problem
 from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_versions
 from diffts.reproduction.profile import Profile
 from diffts.reproduction.specs import DATA, PriorSpec, Run, learner_for, setup_for
-from diffts.reproduction.store import Made, Part, Store
+from diffts.reproduction.store import Arrays, Made, Part, Store
 from diffts.stacking import layout
 
 SEED = 0  # of tasks and corruption; a run's own seed is added for its rewards
@@ -54,7 +54,8 @@ class ProblemData:
     @cached_property
     def sets(self) -> TaskSets:
         """Training, calibration and test tasks."""
-        return self.problem.split(*(self.profile.sizes or (None, None, None)), seed=SEED)
+        train, calibration, test = self.profile.sizes or (None, None, None)
+        return self.problem.split(train, calibration, test, seed=SEED)
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
@@ -87,8 +88,11 @@ class ProblemData:
         def fit() -> list[Made]:
             how = fits.fit_mixture if DATA[data] is None else fit_mixture_imperfect
             mixture = how(self.past(data)[0], components, seed=SEED)
-            means, covariances = (np.float32(x) for x in (mixture.means, mixture.covariances))
-            arrays = {"weights": mixture.weights, "means": means, "covariances": covariances}
+            arrays: Arrays = {
+                "weights": mixture.weights,
+                "means": mixture.means.astype(np.float32),
+                "covariances": mixture.covariances.astype(np.float32),
+            }
             return [Made({}, {}, [arrays])]
 
         self.store.ensure([part], fit)
@@ -183,7 +187,7 @@ class Reproduction:
             name = wanted[0].problem
             self.report(f"{name}: learning from {kinds}; {len(wanted)} side by side")
             parts = [self.prior_part(spec) for spec in wanted]
-            self.store.ensure(parts, lambda wanted=wanted: self._learn(wanted))
+            self.store.ensure(parts, partial(self._learn, wanted))
             self.done += len(wanted)
 
     def _unlearned(self, specs: Iterable[PriorSpec]) -> list[PriorSpec]:
@@ -265,7 +269,7 @@ class Reproduction:
                 kinds = ", ".join(sorted({run.policy for run in chosen}))
                 self.report(f"{problem}: {kinds}, {len(members)} runs side by side")
                 parts = [self.run_part(run) for run in chosen]
-                self.store.ensure(parts, lambda members=members: self._play(members))
+                self.store.ensure(parts, partial(self._play, members))
                 self.done += len(members)
 
     def _play(self, members: Sequence[tuple[Run, Policy]]) -> list[Made]:
@@ -282,8 +286,11 @@ class Reproduction:
         )
         made = []
         for (run, _), one in zip(members, played, strict=True):
-            regret, simple = (x.astype(np.float32) for x in (one.regret, one.simple_regret))
-            arrays = {"rounds": one.rounds, "regret": regret, "simple_regret": simple}
+            arrays: Arrays = {
+                "rounds": one.rounds,
+                "regret": one.regret.astype(np.float32),
+                "simple_regret": one.simple_regret.astype(np.float32),
+            }
             made.append(Made(arrays, {"run": dataclasses.asdict(run)}))
         return made
 
