@@ -12,10 +12,11 @@ from diffts.problems import Corruption, Problem
 from diffts.reproduction.profile import Profile
 from diffts.validation import one_of
 
+IMPERFECT = Corruption(missing=0.5, noise=0.1)
 #: What priors are learned from; None is exact mean rewards, 'perfect data' in the paper's words.
 DATA: dict[str, Corruption | None] = {
     "perfect": None,
-    "imperfect": Corruption(missing=0.5, noise=0.1),
+    "imperfect": IMPERFECT,
     "noisy": Corruption(missing=0.0, noise=0.1),
     "incomplete": Corruption(missing=0.5, noise=0.0),
 }
