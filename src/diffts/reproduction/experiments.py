@@ -109,12 +109,11 @@ def reproduce(
         profile: 'smoke' or 'paper'.
         folder: where results go; finished parts are in its subfolder ``parts``.
         data_dir: folder with real data, or None.
-        problems: only learn and play for these problems, to divide the work; what others have
-            finished before is written all the same.
+        problems: only make what these need, to divide the work; what others have finished before
+            is written all the same.
         report: called with a line for each piece of work, the parts done and their number.
-        finished_only: learn and play nothing; write again what is finished.
-        seeds: how many of the profile's seeds to take, for a first look; all by default. A folder
-            holds results of one number of seeds.
+        finished_only: make nothing; write again what is finished.
+        seeds: how many of the profile's seeds to take; a folder holds results of one number.
 
     Returns:
         For each experiment 'done', how much of it is, or why it was left out.
