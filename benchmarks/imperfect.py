@@ -31,9 +31,9 @@ from diffts.experiments.compare import (
     train_prior,
     train_prior_imperfect,
 )
-from diffts.experiments.reproduce.pictures import tau_error
 from diffts.learning import PROCEDURES, Procedure, TrainingConfig
 from diffts.problems import Corruption, TaskSets, corrupt, get_problem
+from diffts.reproduction.pictures import tau_error
 
 OURS, PAPER = PROCEDURES["default"], PROCEDURES["paper"]
 ROWS: dict[str, Procedure | None] = {

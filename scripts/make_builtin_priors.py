@@ -7,15 +7,14 @@ python scripts/make_builtin_priors.py maze --prior FOLDER                  # lea
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from pathlib import Path
 
 from diffts.diffusion.prior import DiffusionPrior
-from diffts.experiments.compare import train_prior
-from diffts.experiments.reproduce.profile import PROFILES
-from diffts.experiments.reproduce.recipes import recipe_for
+from diffts.learning import learn_prior
 from diffts.priors import __file__ as package
 from diffts.problems import get_problem
+from diffts.reproduction.profile import PROFILES
+from diffts.reproduction.specs import setup_for
 
 #: Narrower where the reproduction's network would be over 3 MB.
 NARROWER = {"popular-niche": {"width": 256}}
@@ -32,10 +31,9 @@ def main() -> None:
         if options.prior is not None:
             prior = DiffusionPrior.load(options.prior)
         else:
-            recipe = recipe_for(problem, PROFILES["paper"])
-            sizes = {**(recipe.options or {}), **NARROWER.get(name, {})}
-            recipe = dataclasses.replace(recipe, options=sizes)
-            prior = train_prior(problem, problem.split(seed=0), recipe, seed=0)
+            setup, tasks = setup_for(problem, PROFILES["paper"]), problem.split(seed=0)
+            how = setup.denoiser | {"options": setup.options | NARROWER.get(name, {})}
+            prior = learn_prior(tasks.train, tasks.calibration, config=setup.training, **how)
         if prior.n_arms != problem.n_arms:
             parser.error(f"{options.prior}: {prior.n_arms} arms, {name} has {problem.n_arms}")
         folder = Path(package).parent / name

@@ -57,7 +57,7 @@ def no_work(monkeypatch):
     for name in ("learn_prior", "learn_prior_imperfect", "choose_sure", "simulate"):
         monkeypatch.setattr(f"diffts.experiments.compare.{name}", fail)
     monkeypatch.setattr("diffts.experiments.groups.learn_prior", fail)
-    monkeypatch.setattr("diffts.experiments.reproduce.Workshop.play", fail)
+    monkeypatch.setattr("diffts.reproduction.work.Reproduction.play", fail)
     # Building exact priors is most of the time of a row that is never measured.
     monkeypatch.setattr("diffts.experiments.accuracy._Case.diffusion_prior", lambda _: GAUSSIAN)
     monkeypatch.setattr(DiffusionPrior, "posterior_sample", fail)

@@ -8,9 +8,9 @@ import pytest
 import scipy.linalg
 
 from diffts.errors import InvalidInputError
-from diffts.experiments.image_scores import diversity, frechet_distance, masked_rmse
 from diffts.figures.images import HIDDEN, draw_images, mosaic
 from diffts.problems.images import FILE_NAME, read_images, stand_in_digits
+from diffts.reproduction.image_scores import diversity, frechet_distance, masked_rmse
 
 GREY = np.arange(3 * 2 * 4, dtype=np.uint8).reshape(3, 8) * 11  # three images of 2 x 4 pixels
 HEADER = struct.pack(">4I", 2051, 3, 2, 4)

@@ -15,9 +15,9 @@ import pytest
 from diffts.diffusion.networks import PREDICTIONS
 from diffts.errors import InvalidInputError
 from diffts.experiments.compare import sets_for_choices
-from diffts.experiments.reproduce.fingerprints import fingerprint
 from diffts.problems import PROBLEMS, get_problem
 from diffts.problems.groups import hide, recall_precision
+from diffts.reproduction.digests import fingerprint
 
 # Training, calibration and test tasks of seed 0. To be changed together with a problem's version.
 PUBLISHED = {

@@ -5,18 +5,19 @@ import dataclasses
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from diffts.errors import InvalidInputError
-from diffts.experiments.reproduce import EXPERIMENTS, PROFILES, judge_claims, regret, reproduce
-from diffts.experiments.reproduce import images as image_module
-from diffts.experiments.reproduce.profile import get_profile
-from diffts.experiments.reproduce.runs import Learned, Run, diffts
-from diffts.experiments.reproduce.store import Store
-from diffts.experiments.reproduce.workshop import Workshop, times_of
 from diffts.learning import PROCEDURES
+from diffts.reproduction import EXPERIMENTS, PROFILES, judge_claims, regret, reproduce
+from diffts.reproduction.images import ImageSet
+from diffts.reproduction.profile import get_profile
+from diffts.reproduction.specs import Run, diffts
+from diffts.reproduction.store import Made, Part, Store
+from diffts.reproduction.work import Reproduction
 
 SMOKE = PROFILES["smoke"]
 
@@ -73,16 +74,15 @@ def test_every_run_has_a_place_of_its_own():
         for run in line.runs
     }
     assert len({run.key for run in runs}) == len(runs)
-    learned = {run.learned for run in runs if run.learned}
-    assert len({one.key for one in learned}) == len(learned)
+    priors = {run.prior for run in runs if run.prior}
+    assert len({(one.problem, one.name) for one in priors}) == len(priors)
 
 
 def test_images_of_the_paper_profile_need_their_data(tmp_path):
-    shop = Workshop(PROFILES["paper"], Store(tmp_path, {}), None, lambda *_: None)
-    assert not image_module.is_possible(shop, "mnist")
-    small = Workshop(SMOKE, Store(tmp_path, {}), None, lambda *_: None)
-    assert image_module.is_possible(small, "mnist")
-    assert image_module.key_of(small, "mnist") != image_module.key_of(shop, "mnist")
+    paper = ImageSet(Reproduction(PROFILES["paper"], Store(tmp_path / "paper", {})), "mnist")
+    assert paper.pieces() == []
+    (stand_in,) = ImageSet(Reproduction(SMOKE, Store(tmp_path / "smoke", {})), "mnist").pieces()
+    assert stand_in.part.key == "images/mnist-stand-in"  # not the place of the real ones
 
 
 # What is told
@@ -92,7 +92,13 @@ def save_run(store, run, regret_of_tasks):
     """A run with one record."""
     values = np.asarray(regret_of_tasks, np.float32)[None]
     arrays = {"rounds": np.array([10]), "regret": values, "simple_regret": values}
-    store.save(run.key, arrays, {"seconds": 1.0})
+    store.save(Part(run.key, ""), Made(arrays, {"seconds": 1.0}))
+
+
+def summary(store, lines, title="a"):
+    panel = regret.Panel(title, "maze", "imperfect", 0.1, tuple(lines))
+    curves = {line.label: regret.curve(store, line.runs) for line in lines}
+    return regret.summary_of(panel, curves)
 
 
 def test_the_band_has_tasks_and_training_seeds_in_it(store):
@@ -115,8 +121,7 @@ def test_gaps_are_taken_seed_by_seed_with_the_same_rewards(store):
     for line, of_seeds in zip(lines, ([[1, 3], [11, 13]], [[2, 4], [12, 18]]), strict=True):
         for run, values in zip(line.runs, of_seeds, strict=True):
             save_run(store, run, values)
-    panel = regret.Panel("a maze", "maze", lines)
-    told = regret.summarise(store, [panel])["panels"][0]["lines"]["ucb1"]
+    told = summary(store, lines)["lines"]["ucb1"]
     # Gaps 1, 1 and 1, 5: tasks 1 and 3, seeds 1 and 3, although seeds differ by 10 themselves.
     assert told["above_first_line"] == 2.0
     np.testing.assert_allclose(told["stderr_of_that"], np.sqrt(2 / 2 + 2 / 2))
@@ -132,20 +137,24 @@ def test_a_summary_says_until_when_the_first_line_was_behind(store):
     for line, values in zip(lines, curves, strict=True):
         regrets = np.array([values, values]).T  # two tasks alike
         arrays = {"rounds": np.arange(10, 50, 10), "regret": regrets, "simple_regret": regrets}
-        store.save(line.runs[0].key, arrays, {"seconds": 1.0})
-    (panel,) = regret.summarise(store, [regret.Panel("a", "maze", lines)])["panels"]
+        store.save(Part(line.runs[0].key, ""), Made(arrays, {"seconds": 1.0}))
+    panel = summary(store, lines)
     assert panel["best"] == "diffts"  # at the last round
     assert panel["behind_until"] == 30  # of those who race; the reference is always below
-    (panel,) = regret.summarise(store, [regret.Panel("a", "maze", lines[:1])])["panels"]
+    panel = summary(store, lines[:1])
     assert panel["behind_until"] == 0
 
 
 def test_a_panel_is_shown_with_the_seeds_that_all_of_its_lines_have():
-    panel = regret.race_panel("maze", "perfect", 0.1, (0, 1, 2))
-    everywhere = regret.finished(panel, lambda run: run.seed != 1)
+    panel = regret.race("maze", "perfect", 0.1, (0, 1, 2))
+
+    def finished(is_played):
+        return panel.finished(SimpleNamespace(is_played=is_played))
+
+    everywhere = finished(lambda run: run.seed != 1)
     assert [[run.seed for run in line.runs] for line in everywhere.lines] == [[0, 2]] * 6
-    assert regret.finished(panel, lambda run: run.policy != "ucb1") is None
-    assert regret.finished(panel, lambda _: True) == panel
+    assert finished(lambda run: run.policy != "ucb1") is None
+    assert finished(lambda _: True) == panel
 
 
 def test_a_summary_ranks_those_who_race_and_leaves_references_out(store):
@@ -156,13 +165,17 @@ def test_a_summary_ranks_those_who_race_and_leaves_references_out(store):
     )
     for line, values in zip(lines, ([3, 5], [6, 9], [1, 1]), strict=True):
         save_run(store, line.runs[0], values)
-    (panel,) = regret.summarise(store, [regret.Panel("a\nb", "maze", lines)])["panels"]
+    panel = summary(store, lines, "a\nb")
+    assert panel["title"] == "a, b"
+    assert (panel["problem"], panel["data"], panel["noise_std"]) == ("maze", "imperfect", 0.1)
     assert panel["best"] == "diffts"
     assert panel["ranking"] == ["diffts", "ucb1"]
     assert panel["lines"]["ucb1"]["above_first_line"] == 3.5
     np.testing.assert_allclose(panel["lines"]["ucb1"]["stderr_of_that"], 0.5)
     assert panel["lines"]["diffts"]["stderr_of_that"] == 0.0
-    rows = regret.rows(store, [regret.Panel("a", "maze", lines)])
+    fields = [(x["policy"], x["components"], x["reference"]) for x in panel["lines"].values()]
+    assert fields == [("diffts", None, False), ("ucb1", None, False), ("gmmts-10", 10, True)]
+    rows = regret.rows(store, [regret.Panel("a", "maze", "imperfect", 0.1, lines)])
     assert {row["policy"]: row["regret"] for row in rows} == {
         "diffts": 4.0, "ucb1": 7.5, "gmmts-10": 1.0,
     }  # fmt: skip
@@ -251,7 +264,6 @@ def test_everything_tiny_and_nothing_twice(tmp_path, monkeypatch):
         raise AssertionError("done twice")
 
     monkeypatch.setattr(Store, "save", never)
-    monkeypatch.setattr(Store, "save_prior", never)
     before = (tmp_path / "main.csv").read_bytes()
     (tmp_path / "main.csv").unlink()
     # One problem alone is asked for; what others have finished is written, too.
@@ -266,26 +278,31 @@ def test_everything_tiny_and_nothing_twice(tmp_path, monkeypatch):
 
 
 def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
-    shop = Workshop(SMOKE, Store(tmp_path / "parts", SMOKE.as_json()), None, lambda *_: None)
-    panel = regret.variance_panels(SMOKE)[0]
-    for run in (run for line in panel.lines for run in line.runs):
+    work = Reproduction(SMOKE, Store(tmp_path / "parts", SMOKE.as_json()))
+    for run in EXPERIMENTS["variance"].panels(SMOKE)[0].runs:
         arrays = {
             "rounds": np.array([10]),
             "regret": np.ones((1, 3)),
             "simple_regret": np.ones((1, 3)),
         }
-        shop.store.save(run.key, arrays, {"recipe": shop.recipe_of(run), "seconds": 1.0})
+        part = work.run_part(run)
+        work.store.save(part, Made(arrays, {"recipe": part.digest, "seconds": 1.0}))
 
     for key in ("maze/task-vectors", "maze/calibration-ours", "images/mnist-stand-in"):
-        shop.store.save(key, {}, {"recipe": "another than today's"})
+        work.store.save(Part(key, ""), Made({}, {"recipe": "another than today's"}))
 
     def refuse(*_, **__):
         raise AssertionError
 
-    for name in ("learn_priors", "learn_priors_imperfect", "simulate_side_by_side"):
-        monkeypatch.setattr(f"diffts.experiments.reproduce.workshop.{name}", refuse)
+    for name in ("learn_priors", "simulate_side_by_side"):
+        monkeypatch.setattr(f"diffts.reproduction.work.{name}", refuse)
     outcome = reproduce((), "smoke", tmp_path, finished_only=True)
     assert outcome["variance"] == "1 of 4 plots"
+    # The verdict waits for all plots.
+    assert json.loads((tmp_path / "variance.json").read_text())["complete"] is False
+    (verdict,) = (v for v in judge_claims(tmp_path) if v.claim.startswith("without calibration"))
+    assert verdict.measured.startswith("so far: Labeled Arms (common scale), σ̂ = 0.1: 1.0 against")
+    assert verdict.agrees is None
     with pytest.raises(InvalidInputError, match="--problem: has no meaning"):
         reproduce((), "smoke", tmp_path, problems=["maze"], finished_only=True)
     nothing = {outcome[name] for name in ("main", "tasks", "calibration", "groups", "mnist")}
@@ -295,40 +312,40 @@ def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
 def test_what_is_missing_alone_is_played(tmp_path, monkeypatch):
     """A prior and a run that are there are used as they are."""
     store = Store(tmp_path / "parts", SMOKE.as_json())
-    shop = Workshop(SMOKE, store, None, lambda *_: None)
+    work = Reproduction(SMOKE, store)
     first = diffts("popular-niche", "perfect", 0.1)
-    shop.play([first])
-    note = store.load(first.key)[1]
-    prior = store.folder / Learned("popular-niche", "perfect").key / "config.json"
+    work.play([first])
+    note = store.note(first.key)
+    prior = store.folder / work.prior_part(first.prior).apart[0] / "config.json"
     written = prior.stat().st_mtime_ns
     second = dataclasses.replace(first, noise_std=0.05)
-    shop.play([first, second])
+    work.play([first, second])
     assert prior.stat().st_mtime_ns == written
-    assert store.load(first.key)[1] == note
-    assert store.has(second.key)
+    assert store.note(first.key) == note
+    assert work.is_played(second)
 
     # Another recipe, and both prior and run are made anew; the baselines' are not touched.
     baseline = Run("popular-niche", "perfect", "gts-diag", 0.1)
-    shop.play([baseline])
+    work.play([baseline])
     monkeypatch.setattr(
-        "diffts.experiments.reproduce.recipes._TINY",
+        "diffts.reproduction.specs._TINY",
         {"residual-mlp": {"width": 8, "n_blocks": 1}},
     )
-    assert not shop.is_played(first)
-    assert shop.is_played(baseline)
-    shop.play([first])
+    assert not work.is_played(first)
+    assert work.is_played(baseline)
+    work.play([first])
     assert prior.stat().st_mtime_ns > written
-    assert store.load(first.key)[1]["recipe"] != note["recipe"]
+    assert store.note(first.key)["recipe"] != note["recipe"]
     # Another seed has other rewards, and is another part.
     repeated = dataclasses.replace(baseline, seed=1)
-    assert not shop.is_played(repeated)
-    shop.play([repeated])
-    regrets = [store.load(run.key)[0]["regret"] for run in (baseline, repeated)]
+    assert not work.is_played(repeated)
+    work.play([repeated])
+    regrets = [store.arrays(run.key)["regret"] for run in (baseline, repeated)]
     assert not np.array_equal(*regrets)
-    arrays, told = store.load(baseline.key)
-    store.save(repeated.key, arrays, told)  # as if it had been played with the first seed's rewards
-    assert not shop.is_played(repeated)
-    assert all(store.has(key) for run in (first, baseline) for key in times_of(run))
+    told = Made(store.arrays(baseline.key), store.note(baseline.key))
+    store.save(Part(repeated.key, ""), told)  # as if played with the first seed's rewards
+    assert not work.is_played(repeated)
+    assert all(store.note(key) for run in (first, baseline) for key in work.rests_on(run))
 
-    monkeypatch.setattr("diffts.experiments.reproduce.recipes.FITS_VERSION", 99)
-    assert not shop.is_played(baseline)
+    monkeypatch.setattr("diffts.reproduction.work.FITS_VERSION", 99)
+    assert not work.is_played(baseline)

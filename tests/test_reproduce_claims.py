@@ -5,26 +5,53 @@ import json
 import pytest
 
 from diffts.errors import ArtifactError
-from diffts.experiments.reproduce import EXPERIMENTS, PROFILES, judge_claims, reproduce, tally
-from diffts.experiments.reproduce.claims import FULL, Verdict
-from diffts.experiments.reproduce.store import Store
+from diffts.reproduction import judge_claims, reproduce, tally
+from diffts.reproduction.claims import Verdict
+from diffts.reproduction.store import Store
+
+#: What lines of ablations are, beside their labels.
+FIELDS = {
+    "partly calibrated": {"variance": "partial"},
+    "not calibrated": {"variance": "plain"},
+    "sampled noise": {"sampler": "paper-sampled-noise"},
+    "without EM": {"learner": "paper, no EM"},
+    "SURE, no EM": {"learner": "paper, no EM"},
+    "λ = 0": {"sure": 0.0},
+    "λ = 0.1": {"sure": 0.1},
+}
 
 
-def race(title, problem, regrets, best):
+def race(title, problem, regrets, best, data="perfect", noise_std=0.1):
     """A panel of a summary."""
     first = next(iter(regrets.values()))
     lines = {
-        label: {"regret": value, "above_first_line": value - first, "stderr_of_that": 1.0}
+        label: {
+            "regret": value,
+            "above_first_line": value - first,
+            "stderr_of_that": 1.0,
+            "policy": label,
+            "components": 10 if label.startswith("gmmts") else None,
+            "sure": None,
+            "reference": label.endswith("(perfect data)"),
+            **FIELDS.get(label, {}),
+        }
         for label, value in regrets.items()
     }
-    ranking = sorted(regrets, key=regrets.get)
-    return {"title": title, "problem": problem, "lines": lines, "ranking": ranking, "best": best}
+    return {
+        "title": title,
+        "problem": problem,
+        "data": data,
+        "noise_std": noise_std,
+        "lines": lines,
+        "ranking": sorted((n for n in lines if not lines[n]["reference"]), key=regrets.get),
+        "best": best,
+    }
 
 
 def test_claims_are_judged_by_what_was_measured(tmp_path):
     names = ("popular-niche", "bidding", "maze")
     regrets = {"diffts": 10.0, "ucb1": 30.0, "gmmts-10": 20.0, "gts-full": 19.0}
-    panels = [race(f"{p} {d}", p, regrets, "diffts")
+    panels = [race(f"{p} {d}", p, regrets, "diffts", data=d)
               for p in names for d in ("perfect", "imperfect")]  # fmt: skip
     (tmp_path / "main.json").write_text(json.dumps({"panels": panels}))
     first, twice, mixture, par, *others = judge_claims(tmp_path)
@@ -39,7 +66,7 @@ def test_claims_are_judged_by_what_was_measured(tmp_path):
     assert not first.agrees
     assert "first in 5 of 6; not in bidding perfect: 13.0, gmmts-10 10.0" in first.measured
     assert not par.agrees  # three standard errors worse
-    (tmp_path / "main.json").write_text(json.dumps({"panels": panels[:2]}))
+    (tmp_path / "main.json").write_text(json.dumps({"panels": panels[:2], "complete": False}))
     assert judge_claims(tmp_path)[0] == (first.claim, "so far: first in 2 of 2", None)
     # All plots, but not with all of their seeds.
     (tmp_path / "main.json").write_text(json.dumps({"panels": panels, "complete": False}))
@@ -51,7 +78,7 @@ def test_the_mixture_and_the_gaussian_are_compared_on_perfect_data(tmp_path):
     def main(of_mixture, imperfect=30.0):
         panels = [
             race(f"{p}, {d} data", p, {"diffts": 1.0, "gmmts-10": m, "gmmts-25": 99.0,
-                                       "gts-full": 20.0}, "diffts")
+                                       "gts-full": 20.0}, "diffts", data=d)
             for p in ("popular-niche", "bidding", "maze")
             for d, m in (("perfect", of_mixture), ("imperfect", imperfect))
         ]  # fmt: skip
@@ -70,7 +97,7 @@ def test_noise_levels_are_taken_together_problem_by_problem(tmp_path):
 
     def verdict(elsewhere):
         panels = [
-            race(f"{p}, {d} data, σ̂ = {level}", p, {"diffts": ours, "gmmts-10": other}, "diffts")
+            race(f"σ̂ = {level}", p, {"diffts": ours, "gmmts-10": other}, "diffts", d, level)
             for p, d in ((f"problem {i}", d) for i in range(3) for d in ("perfect", "imperfect"))
             for level, ours, other in ((0.1, 12.0, 11.0), (0.2, 10.0, 15.0), (0.3, 20.0, 30.0))
         ]
@@ -104,15 +131,31 @@ def test_a_damaged_summary_or_marker_is_named(tmp_path):
         Store(tmp_path, {})
 
 
-def test_the_verdict_waits_for_all_plots():
-    for name, experiment in EXPERIMENTS.items():
-        if experiment.panels is not None and name != "real-slots":
-            assert FULL[name] == len(experiment.panels(PROFILES["paper"])), name
+def test_references_are_no_mixtures_of_the_race(tmp_path):
+    """From imperfect data: beside mixtures of the same data, and beside those of perfect data."""
+
+    def verdicts(same, perfect):
+        regrets = {"diffts": 10.0, "gmmts-10": same, "gmmts-10 (perfect data)": perfect}
+        panel = race("bidding", "bidding", regrets, "diffts", data="imperfect")
+        (tmp_path / "main.json").write_text(json.dumps({"panels": [panel]}))
+        par, beside_perfect = judge_claims(tmp_path)[3:5]
+        return par.agrees, beside_perfect.agrees
+
+    assert verdicts(10.0, 5.0) == (True, False)
+    assert verdicts(5.0, 10.0) == (False, True)
 
 
-def plot(problem, title, **regrets):
+def test_summaries_of_an_older_version_are_named(tmp_path):
+    panel = race("a", "maze", {"diffts": 1.0, "ucb1": 2.0}, "diffts")
+    del panel["lines"]["ucb1"]["reference"]
+    (tmp_path / "main.json").write_text(json.dumps({"panels": [panel]}))
+    with pytest.raises(ArtifactError, match=r"main .*no 'reference'.* with --finished"):
+        judge_claims(tmp_path)
+
+
+def plot(problem, noise_std, **regrets):
     labels = {name.replace("_", " "): value for name, value in regrets.items()}
-    return race(f"{problem}, {title}", problem, labels, None)
+    return race(f"{problem}, {noise_std}", problem, labels, None, noise_std=noise_std)
 
 
 def judged(tmp_path, start, **summaries):
@@ -124,12 +167,10 @@ def judged(tmp_path, start, **summaries):
 
 def test_ablations_are_judged(tmp_path):
     """Each judge says yes to what the paper says and no to the contrary."""
-    four = [
-        (p, t) for p in ("labeled-arms-common", "popular-niche") for t in ("σ̂ = 0.1", "σ̂ = 0.05")
-    ]
+    four = [(p, std) for p in ("labeled-arms-common", "popular-niche") for std in (0.1, 0.05)]
 
     def panels(**regrets):
-        return [plot(p, t, **regrets) for p, t in four]
+        return [plot(p, std, **regrets) for p, std in four]
 
     variance = panels(calibrated=50.0, partly_calibrated=52.0, not_calibrated=90.0)
     assert judged(tmp_path, "without calibration", variance=variance)
@@ -149,17 +190,20 @@ def test_ablations_are_judged(tmp_path):
     assert not judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too)
     sure = [
         race(
-            f"{p}, {t}",
+            p,
             p,
             {"λ = 0": 50.0, "λ = 0.1": 40.0 if p == "labeled-arms-common" else 60.0},
             None,
+            noise_std=std,
         )
-        for p, t in four
+        for p, std in four
     ]
     assert judged(tmp_path, "λ = 0.1 helps", noisy_data=sure)
-    sure[2] = race(
-        "popular-niche, σ̂ = 0.1", "popular-niche", {"λ = 0": 50.0, "λ = 0.1": 45.0}, None
+    sure[1] = race(
+        "a", "labeled-arms-common", {"λ = 0": 50.0, "λ = 0.1": 60.0}, None, "noisy", 0.05
     )
+    assert judged(tmp_path, "λ = 0.1 helps", noisy_data=sure)  # nothing is said of that level
+    sure[2] = race("a", "popular-niche", {"λ = 0": 50.0, "λ = 0.1": 45.0}, None)
     assert not judged(tmp_path, "λ = 0.1 helps", noisy_data=sure)
 
 
@@ -184,6 +228,7 @@ def test_other_claims_are_judged(tmp_path):
         one = {"Fréchet distance": distance, "hidden-pixel RMSE": 0.1}
         other = {"Fréchet distance": 5.0, "hidden-pixel RMSE": 0.3}
         return {
+            "experiment": source,
             "source": source,
             "scores": {"clean": one, "corrupted": one, "corrupted images": other},
         }

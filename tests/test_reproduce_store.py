@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 from diffts.errors import ArtifactError, InvalidInputError
-from diffts.experiments.reproduce.store import Store
+from diffts.reproduction.store import Made, Part, Store
 
 
 @pytest.fixture
@@ -16,24 +17,75 @@ def store(tmp_path):
 
 
 def test_parts_are_kept_whole_or_not_at_all(store, monkeypatch):
-    store.save("a/b", {"x": np.arange(3)}, {"seconds": 1.5})
-    arrays, note = store.load("a/b")
-    assert arrays["x"].tolist() == [0, 1, 2]
-    assert note["seconds"] == 1.5
+    part = Part("a/b", "digest")
+    store.ensure([part], lambda: [Made({"x": np.arange(3)}, {"more": 1.5})])
+    assert store.arrays("a/b")["x"].tolist() == [0, 1, 2]
+    note = store.note("a/b")
+    assert note["more"] == 1.5
     assert note["jax"]
-    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert store.has(part)
+    assert not store.has(part._replace(digest="another"))
+    monkeypatch.setattr("os.replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        store.save("a/c", {"x": np.arange(3)}, {})
-    assert not store.has("a/c")
+        store.save(Part("a/c", "digest"), Made({"x": np.arange(3)}, {}))
+    assert not store.has(Part("a/c", "digest"))
+
+
+def test_what_is_there_is_not_made_again(store, monkeypatch):
+    def never():
+        raise AssertionError("done twice")
+
+    part = Part("a", "digest", ("b",))
+    made = Made({}, {}, [{"x": np.arange(3)}])
+    store.ensure([part], lambda: [made])
+    store.ensure([part], never)
+    # Other content, killed before its note: it must not pass for what the old note says.
+    monkeypatch.setattr("diffts.reproduction.store.circumstances", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        store.ensure([part._replace(digest="new")], lambda: [made])
+    with pytest.raises(AssertionError, match="done twice"):
+        store.ensure([part], never)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_seconds_are_told_of_the_part_that_took_them(store):
+    """Parts made together share their time; one made on the way has its own."""
+
+    def outer():
+        store.ensure([Part("inner", "digest")], inner)
+        return [Made({}, {}), Made({}, {})]
+
+    def inner():
+        time.sleep(0.2)
+        return [Made({}, {})]
+
+    store.ensure([Part("a", "digest"), Part("b", "digest")], outer)
+    first, second, on_the_way = (store.note(key)["seconds"] for key in ("a", "b", "inner"))
+    assert first == second < 0.1
+    assert on_the_way >= 0.2
+
+
+def test_a_note_is_read_without_the_arrays_beside_it(store, monkeypatch):
+    store.save(Part("a", "digest"), Made({"x": np.arange(3)}, {"seconds": 1.0}))
+    read = np.lib.npyio.NpzFile.__getitem__
+    asked = []
+    monkeypatch.setattr(
+        np.lib.npyio.NpzFile, "__getitem__", lambda f, name: asked.append(name) or read(f, name)
+    )
+    assert store.note("a")["seconds"] == 1.0
+    assert asked == ["note"]
 
 
 @pytest.mark.parametrize("kept", [0, 40, -30])
 def test_a_damaged_part_is_named(store, kept):
-    store.save("a", {"x": np.arange(3)}, {})
+    store.save(Part("a", "digest"), Made({"x": np.arange(3)}, {}))
     path = store.folder / "a.npz"
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(ArtifactError, match=r"a\.npz: damaged; remove it$"):
-        store.load("a")
+        store.note("a")
 
 
 def test_parts_of_other_settings_are_refused(tmp_path):
@@ -46,8 +98,8 @@ def test_parts_of_other_settings_are_refused(tmp_path):
 def test_two_processes_may_write_one_file(tmp_path):
     code = (
         "import sys, pathlib\n"
-        "from diffts.experiments.reproduce.store import write_whole\n"
-        "for _ in range(2000): write_whole(pathlib.Path(sys.argv[1]), b'whole')\n"
+        "from diffts.reproduction.store import write_json\n"
+        "for _ in range(2000): write_json(pathlib.Path(sys.argv[1]), {})\n"
     )
     file = tmp_path / "main.csv"
     command = [sys.executable, "-c", code, str(file)]

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diffts.experiments.reproduce import EXPERIMENTS, PROFILES
 from diffts.problems import simulated_slots
+from diffts.reproduction import EXPERIMENTS, PROFILES
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "scripts" / "tune_bidding.py"

@@ -56,8 +56,8 @@ def reproduce(
 
     Can be stopped at any time: finished parts are not run again.
     """
-    from diffts.experiments.reproduce import EXPERIMENTS
-    from diffts.experiments.reproduce import reproduce as run
+    from diffts.reproduction import EXPERIMENTS
+    from diffts.reproduction import reproduce as run
 
     if names_only:
         table = Table("experiment", "what it shows", show_header=True)
@@ -108,7 +108,7 @@ def reproduce(
 
 def _print_claims(folder: Path) -> None:
     """The paper's claims beside what was measured."""
-    from diffts.experiments.reproduce import judge_claims, tally
+    from diffts.reproduction import judge_claims, tally
 
     words = {True: "yes", False: "no", None: "-"}
     table = Table("the paper says", "measured", "agrees", show_lines=True)

@@ -5,26 +5,30 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from diffts.diffusion.posterior import SAMPLERS
+
 #: Of real data, which we may not hand on: so that results from them are known without them.
-KNOWN = {
-    "real slots": "50b1997eac40",
-    "mnist": "a71451c6a647",
-    "fashion_mnist": "dd856ffad192",
-}
+KNOWN = {"real slots": "50b1997eac40", "mnist": "a71451c6a647", "fashion_mnist": "dd856ffad192"}
 
 _SKETCH = 4  # sums of rows and of columns: 4 × 4 numbers for an array
 _BLOCK = 4096  # tasks that are converted to double precision at once
 
 
-def digest(content: list[Any]) -> str:
+def digest(*content: Any) -> str:
     """Twelve letters for plain values and dataclasses."""
-    plain = [dataclasses.asdict(v) if dataclasses.is_dataclass(v) else v for v in content]  # type: ignore[arg-type]
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
+    text = json.dumps(content, sort_keys=True, default=dataclasses.asdict)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def sampler_versions(names: Iterable[str]) -> dict[str, int]:
+    """The versions of some posterior samplers: another one draws differently."""
+    return {name: SAMPLERS[name].version for name in sorted(names)}
 
 
 def fingerprint(tasks: NDArray[Any]) -> str:
@@ -48,4 +52,4 @@ def fingerprint(tasks: NDArray[Any]) -> str:
     for start in range(0, len(tasks), _BLOCK):
         block = np.asarray(tasks[start : start + _BLOCK], np.float64)
         sums += rows[start : start + _BLOCK].T @ (block @ columns)
-    return digest([list(tasks.shape), np.rint(sums).astype(int).tolist()])
+    return digest(list(tasks.shape), np.rint(sums).astype(int).tolist())

@@ -3,49 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
-from diffts.errors import InvalidInputError
 from diffts.learning import Procedure
 from diffts.validation import one_of, whole_number
 
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """Sizes of all experiments.
-
-    Attributes:
-        name: for people and for the folder it is written to.
-        sizes: training, calibration and test tasks; None for each problem's own.
-        horizons: rounds of each problem.
-        records: rounds at which regret is recorded, about.
-        seeds: of training and rewards, in the races (main results and noise levels); the first
-            of them everywhere else.
-        length: factor of all training steps.
-        chain: steps of DiffTS's chain; None for all 100.
-        tiny: whether networks are tiny, too.
-        images: images to train on, to calibrate on, and to judge draws by.
-        drawn_images: images generated and reconstructed for the scores.
-    """
+    """Sizes of all experiments."""
 
     name: str
-    sizes: tuple[int, int, int] | None
-    horizons: dict[str, int]
-    records: int
-    seeds: tuple[int, ...]
-    length: float
-    chain: int | None
-    tiny: bool
-    images: tuple[int, int]
-    drawn_images: int
+    sizes: tuple[int, int, int] | None  # training, calibration, test tasks; None: a problem's own
+    horizons: dict[str, int]  # rounds of each problem
+    records: int  # rounds at which regret is recorded, about
+    seeds: tuple[int, ...]  # of training and rewards in the races; only the first one elsewhere
+    length: float  # factor of all training steps
+    chain: int | None  # steps of DiffTS's chain; None for all 100
+    tiny: bool  # whether networks are tiny, too
+    images: tuple[int, int]  # images to train on; to calibrate on and to judge draws by
+    drawn_images: int  # images generated and reconstructed for the scores
+
+    def steps(self, full: int) -> int:
+        """Training steps of this size, of so many in full."""
+        return max(1, round(self.length * full))
 
     def fitted(self, procedure: Procedure) -> Procedure:
         """A procedure of this size; a tiny one has a warm-up and one repeat of two steps each."""
         if not self.tiny:
             return procedure.scaled(self.length)
         rounds = min(1, procedure.rounds)
-        sure = procedure.sure
-        sampler = procedure.sampler
+        sure, sampler = procedure.sure, procedure.sampler
         return dataclasses.replace(
             procedure,
             # The one of the held-out score: one program less to compile.
@@ -71,24 +60,16 @@ class Profile:
         fewer = len(self.seeds) < len(PROFILES[self.name].seeds)
         return f"--profile {self.name}" + (f" --seeds {len(self.seeds)}" if fewer else "")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Any:
         """Plain JSON, to be compared with that of another run."""
-        content: dict[str, Any] = dataclasses.asdict(self)
-        content["sizes"] = None if self.sizes is None else list(self.sizes)
-        content["seeds"], content["images"] = list(self.seeds), list(self.images)
-        return content
+        return json.loads(json.dumps(dataclasses.asdict(self)))
 
 
 PROFILES = {
     "paper": Profile(
         name="paper",
         sizes=None,
-        horizons={
-            "popular-niche": 1000,
-            "labeled-arms-common": 1000,
-            "bidding": 1000,
-            "maze": 300,
-        },
+        horizons={"popular-niche": 1000, "labeled-arms-common": 1000, "bidding": 1000, "maze": 300},
         records=50,
         seeds=(0, 1, 2),
         length=1.0,
@@ -114,7 +95,4 @@ PROFILES = {
 
 def get_profile(name: str) -> Profile:
     """The profile of that name."""
-    try:
-        return PROFILES[one_of("profile", name, PROFILES)]
-    except InvalidInputError as error:
-        raise InvalidInputError(f"--{error}") from None
+    return PROFILES[one_of("--profile", name, PROFILES)]

@@ -1,0 +1,187 @@
+"""Every experiment of the paper, by name: what it asks for, and what it tells."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from diffts.errors import InvalidInputError
+from diffts.reproduction import pictures, regret
+from diffts.reproduction.claims import judge_claims, tally
+from diffts.reproduction.images import ImageSet, tell_images
+from diffts.reproduction.pictures import Piece, Told
+from diffts.reproduction.profile import Profile, get_profile
+from diffts.reproduction.regret import Panel
+from diffts.reproduction.store import Store, write_json, write_rows
+from diffts.reproduction.work import Report, Reproduction
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """One of the paper's experiments: what it asks for, and what it tells of that."""
+
+    about: str  # what it shows, in a line
+    panels: Callable[[Profile], list[Panel]] | None = None  # the regret plots it consists of,
+    pieces: Callable[[Reproduction], list[Piece]] = lambda _: []  # or what else
+    tell: Callable[[Reproduction, Any, Path], Told] = regret.tell  # rows, summary; it draws, too
+    is_possible: Callable[[Reproduction], bool] = lambda _: True  # whether its data are there
+    caveat: str = ""  # what to know before one believes its figures; in its summary, too
+
+
+def _tell_claims(work: Reproduction, pieces: Any, path: Path) -> Told:
+    """Comes last: it reads what the others wrote."""
+    del work, pieces
+    verdicts = judge_claims(path.parent)
+    rows = [verdict._asdict() for verdict in verdicts]
+    return rows, {"tally": tally(verdicts)._asdict() | {"claims": len(rows)}, "claims": rows}
+
+
+def _images(about: str, name: str) -> Experiment:
+    def pieces(work: Reproduction) -> list[Piece]:
+        return ImageSet(work, name).pieces()
+
+    about = f"images of {about} from corrupted ones (needs --data-dir)"
+    return Experiment(about, pieces=pieces, tell=tell_images, is_possible=lambda w: bool(pieces(w)))
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "main": Experiment(
+        "regret on three problems, priors from perfect and imperfect data",
+        regret.main_panels,
+        tell=partial(regret.tell, columns=3),
+    ),
+    "noise-levels": Experiment(
+        "all 18 plots: four problems, both kinds of data, all assumed noise levels",
+        regret.noise_level_panels,
+        tell=partial(regret.tell, columns=None),
+    ),
+    "real-slots": Experiment(
+        "bidding priors learned on simulated slots, on real ones, to whose quantiles the simulator "
+        "was fitted (needs --data-dir)",
+        regret.real_slot_panels,
+        tell=partial(regret.tell, columns=3),
+        is_possible=lambda work: work.has_real_slots,
+        caveat="The simulator that the priors learned from was fitted to quantiles of the mean "
+        "prices and of the standard deviations of these same real slots: no independent test.",
+    ),
+    **{name: Experiment(one.about, one.panels) for name, one in regret.ABLATIONS.items()},
+    "calibration": Experiment(
+        "errors calibrated from imperfect data beside those from exact data",
+        pieces=pictures.calibration_pieces,
+        tell=pictures.tell_calibration,
+    ),
+    "groups": Experiment(
+        "20 Groups: completions of half-hidden tasks",
+        pieces=pictures.group_pieces,
+        tell=pictures.tell_groups,
+    ),
+    "tasks": Experiment(
+        "task vectors and draws of every problem",
+        pieces=pictures.task_pieces,
+        tell=pictures.tell_tasks,
+    ),
+    "mnist": _images("digits", "mnist"),
+    "fashion-mnist": _images("clothes", "fashion_mnist"),
+    "claims": Experiment(
+        "what the paper says, beside what the summaries in the folder say", tell=_tell_claims
+    ),
+}
+
+
+def reproduce(
+    names: Sequence[str],
+    profile: str,
+    folder: Path,
+    data_dir: Path | None = None,
+    problems: Sequence[str] = (),
+    report: Report = lambda *_: None,
+    *,
+    finished_only: bool = False,
+    seeds: int | None = None,
+) -> dict[str, str]:
+    """Run experiments and write their rows, summaries and pictures.
+
+    Args:
+        names: experiments; all of them if none is named.
+        profile: 'smoke' or 'paper'.
+        folder: where results go; finished parts are in its subfolder ``parts``.
+        data_dir: folder with real data, or None.
+        problems: only make what these need, to divide the work; what others have finished before
+            is written all the same.
+        report: called with a line for each piece of work, the parts done and their number.
+        finished_only: make nothing; write again what is finished.
+        seeds: how many of the profile's seeds to take; a folder holds results of one number.
+
+    Returns:
+        For each experiment 'done', how much of it is, or why it was left out.
+    """
+    sizes = get_profile(profile).with_seeds(seeds)
+    for option, asked, known in (
+        ("name", names, EXPERIMENTS),
+        ("--problem", problems, regret.TITLES),
+    ):
+        for one in asked:
+            if one not in known:
+                choices = ", ".join(known)
+                raise InvalidInputError(f"{option}: unknown {one!r}; choose from {choices}")
+    if finished_only and problems:
+        raise InvalidInputError("--problem: has no meaning with --finished, which runs nothing")
+    if finished_only and not (folder / "parts").is_dir():
+        raise InvalidInputError(f"--out: nothing is finished in {folder}")
+    if data_dir is not None and not data_dir.is_dir():
+        raise InvalidInputError(f"--data-dir: no folder {data_dir}")
+    folder.mkdir(parents=True, exist_ok=True)
+    work = Reproduction(sizes, Store(folder / "parts", sizes.as_json()), data_dir, report)
+    # What belongs to no problem is made whichever are named.
+    to_make = [] if finished_only else [*(problems or regret.TITLES), ""]
+    # In the order of the registry: the claims come last.
+    chosen = {name: one for name, one in EXPERIMENTS.items() if not names or name in names}
+    wanted: dict[str, Sequence[Any]] = {
+        name: one.panels(sizes) if one.panels else one.pieces(work)
+        for name, one in chosen.items()
+        if one.is_possible(work)
+    }
+    # All runs of all experiments at once: many share runs, and more go side by side.
+    panels = [one for of in wanted.values() for one in of if isinstance(one, Panel)]
+    runs = [run for panel in panels if panel.problem in to_make for run in panel.runs]
+    work.play(runs, others=len(wanted))
+    outcome = {}
+    for name, experiment in chosen.items():
+        if name not in wanted:
+            outcome[name] = "left out: its data are not in the data folder"
+            continue
+        for piece in wanted[name]:
+            if isinstance(piece, Piece) and piece.problem in to_make:
+                piece.ensure(work)
+        work.report(f"{name}: writing")
+        outcome[name] = _write(work, experiment, wanted[name], folder / name)
+        work.done += 1
+    return outcome
+
+
+def _write(work: Reproduction, experiment: Experiment, wanted: Sequence[Any], path: Path) -> str:
+    """Rows, summary and picture of what is finished of an experiment."""
+    finished = [got for one in wanted if (got := one.finished(work))]
+    if wanted and not finished:
+        return "nothing of it is finished"
+    data = " --data-dir DIR" if any(one.needs_data for one in finished) else ""
+    notes = (note for one in finished for note in one.rests_on(work))
+    rows, told = experiment.tell(work, finished, path)
+    summary: dict[str, Any] = {
+        "experiment": path.name,
+        "command": f"diffts reproduce {path.name} {work.profile.command_options}{data}",
+        "made_with": work.store.provenance(notes),
+    }
+    if wanted:
+        plots = {"plots": f"{len(finished)} of {len(wanted)}", "complete": finished == wanted}
+        summary |= plots | ({"caveat": experiment.caveat} if experiment.caveat else {})
+    write_rows(path.with_suffix(".csv"), rows)
+    write_json(path.with_suffix(".json"), summary | told)
+    if finished == wanted:
+        return "done"
+    fewer = sum(one not in wanted for one in finished)
+    some = f", {fewer} without all seeds yet" if fewer else ""
+    return f"{summary['plots']} plots{some}"

@@ -1,0 +1,222 @@
+"""Experiments that are looked at: task vectors of every problem, 20 Groups, calibration errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.figures.bars import draw_bars
+from diffts.figures.images import draw_images
+from diffts.figures.tasks import draw_tasks
+from diffts.learning import TrainingConfig, learn_prior
+from diffts.problems import Groups, PopularNiche
+from diffts.problems.groups import hide, recall_precision
+from diffts.problems.maze import IMAGE_SIDE, OPEN, WALL, to_image
+from diffts.reproduction.digests import digest, fingerprint, sampler_versions
+from diffts.reproduction.regret import ABLATION_PROBLEMS, TITLES
+from diffts.reproduction.specs import PriorSpec
+from diffts.reproduction.store import Made, Part
+from diffts.reproduction.work import SEED, Reproduction, exact_errors
+
+SHOWN = 16  # tasks in a panel
+MIXTURE = 25
+
+#: Rows of a table, and what a summary says beside how it was made.
+Told = tuple[list[dict[str, Any]], dict[str, Any]]
+
+
+class Piece(NamedTuple):
+    """Something to look at."""
+
+    problem: str  # whose it is; '' for one of its own
+    part: Part
+    make: Callable[[], Made]
+    notes: Sequence[str]  # of all that it took
+    needs_data: bool = False  # whether it is about the user's own data
+
+    def ensure(self, work: Reproduction) -> None:
+        """Make it, unless it is there."""
+        if not self.finished(work):
+            work.report(self.part.key)
+            work.store.ensure([self.part], lambda: [self.make()])
+
+    def rests_on(self, work: Reproduction) -> Sequence[str]:
+        """Notes of all that it took."""
+        del work
+        return self.notes
+
+    def finished(self, work: Reproduction) -> Piece | None:
+        """Itself if it is in the store, made as it would be made today; else None."""
+        return self if work.store.has(self.part) else None
+
+
+# --- task vectors --------------------------------------------------------------------------------
+
+TASK_PANELS = (
+    "tasks",
+    "draws of the diffusion prior",
+    f"draws of a Gaussian mixture ({MIXTURE})",
+    "imperfect tasks",
+    "draws of the prior learned from imperfect tasks",
+)
+
+
+def task_pieces(work: Reproduction) -> list[Piece]:
+    """Of each problem tasks, draws of the priors, and draws of a mixture, ``(SHOWN, K)`` each."""
+
+    def make(problem: str, priors: Sequence[PriorSpec]) -> Made:
+        data = work.problem(problem)
+        known, _ = data.past("imperfect")
+        exact, imperfect = (work.prior(prior).sample(SHOWN, seed=SEED) for prior in priors)
+        mixture = data.mixture("perfect", MIXTURE).sample(SHOWN, seed=SEED)
+        seen = np.where(known.mask, known.mean, np.nan)
+        return Made(_numbered(data.sets.train, exact, mixture, seen, imperfect), {})
+
+    pieces = []
+    for problem in TITLES:
+        priors = [PriorSpec(problem, data) for data in ("perfect", "imperfect")]
+        made_from = "-".join(work.prior_part(prior).digest for prior in priors)
+        part = Part(f"{problem}/task-vectors", made_from)
+        pieces.append(Piece(problem, part, partial(make, problem, priors), [part.key]))
+    return pieces
+
+
+def tell_tasks(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told:
+    """A picture of each problem; mean and deviation of what its panels show."""
+    columns: dict[str, Any] = {
+        "mean": np.nanmean,
+        "sd": np.nanstd,
+        "smallest": np.nanmin,
+        "largest": np.nanmax,
+    }
+    rows = []
+    for piece in pieces:
+        panels = _titled(work, piece, TASK_PANELS)
+        file, title = path.with_name(f"{path.name}-{piece.problem}.png"), TITLES[piece.problem]
+        if piece.problem == "maze":  # walls 0 and passages 1; NaN stays NaN
+            images = {
+                name: (to_image(edges).reshape(len(edges), -1) - WALL) / (OPEN - WALL)
+                for name, edges in panels.items()
+            }
+            draw_images(images, file, IMAGE_SIDE, IMAGE_SIDE, columns=4, title=title)
+        else:
+            groups = PopularNiche.group_of_arm if piece.problem == "popular-niche" else None
+            order = None if groups is None else np.argsort(groups, kind="stable")
+            draw_tasks(panels, file, order=order, title=title)
+        for name, values in panels.items():
+            numbers = {what: round(float(of(values)), 5) for what, of in columns.items()}
+            rows.append({"problem": piece.problem, "panel": name} | numbers)
+    return rows, {}
+
+
+def _numbered(*panels: Any) -> dict[str, Any]:
+    return {f"panel{i}": np.asarray(p[:SHOWN], np.float32) for i, p in enumerate(panels)}
+
+
+def _titled(work: Reproduction, piece: Piece, titles: Sequence[str]) -> dict[str, Any]:
+    arrays = work.store.arrays(piece.part.key)
+    return {title: arrays[f"panel{i}"] for i, title in enumerate(titles)}
+
+
+# --- 20 Groups -----------------------------------------------------------------------------------
+
+GROUP_PANELS = (
+    "tasks",
+    "draws of the diffusion prior",
+    "test tasks, half of the entries hidden",
+    "completed with predicted noise",
+    "completed with sampled noise",
+)
+_GROUP_SIZES = (5000, 1000, 100)
+_GROUP_SAMPLERS = {"predicted": "paper", "sampled": "paper-sampled-noise"}
+
+
+def group_pieces(work: Reproduction) -> list[Piece]:
+    """The paper's network on 20 Groups: completions with predicted and with sampled noise."""
+    profile = work.profile
+    tasks = Groups().split(*(profile.sizes or _GROUP_SIZES), seed=SEED)
+    learning: dict[str, Any] = {
+        "network": "residual-mlp" if profile.tiny else "residual-conv",
+        "options": {"width": 16} if profile.tiny else None,
+        "config": TrainingConfig(steps=profile.steps(15_000)),
+    }
+
+    def make() -> Made:
+        prior = learn_prior(tasks.train, tasks.calibration, seed=SEED, **learning)
+        evidence = hide(tasks.test, seed=SEED + 1)
+        how: dict[str, Any] = {"seed": SEED, "steps": profile.chain}
+        drawn, scores = [], {}
+        for kind, sampler in _GROUP_SAMPLERS.items():
+            drawn.append(prior.posterior_sample(evidence, sampler=sampler, **how))
+            recall, precision = recall_precision(tasks.test, drawn[-1])
+            scores[f"recall with {kind} noise"] = recall
+            scores[f"precision with {kind} noise"] = precision
+        hidden = np.where(np.asarray(evidence.mask), tasks.test, np.nan)
+        arrays = _numbered(tasks.train, prior.sample(SHOWN, **how), hidden, *drawn)
+        return Made(arrays, {"scores": scores})
+
+    made_from = digest(
+        Groups.version,
+        {name: fingerprint(values) for name, values in tasks._asdict().items()},
+        *learning.values(),
+        profile.chain,
+        sampler_versions(_GROUP_SAMPLERS.values()),
+    )
+    return [Piece("", Part("groups/completions", made_from), make, ["groups/completions"])]
+
+
+def tell_groups(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told:
+    """One picture, and recall and precision."""
+    panels = _titled(work, pieces[0], GROUP_PANELS)
+    title = "20 Groups: rows are tasks, columns are arms"
+    draw_tasks(panels, path.with_suffix(".png"), title=title)
+    scores = work.store.note(pieces[0].part.key)["scores"]
+    return [{"score": name, "value": value} for name, value in scores.items()], {"scores": scores}
+
+
+# --- calibration from imperfect data -------------------------------------------------------------
+
+_CALIBRATION_COLUMNS = ("problem", "learner", "error", "error_first_ten")
+
+
+def calibration_pieces(work: Reproduction) -> list[Piece]:
+    """How far τ from imperfect data is from τ of the same denoiser from exact data."""
+
+    def make(spec: PriorSpec) -> Made:
+        error = tau_error(work.prior(spec), work.problem(spec.problem).sets.calibration)
+        errors = (round(float(values.mean()), 5) for values in (error, error[:10]))
+        row = (spec.problem, spec.learner, *errors)
+        return Made({}, dict(zip(_CALIBRATION_COLUMNS, row, strict=True)))
+
+    places = {"ours": "ours", "paper": "paper", "paper, λ = 0": "paper-0"}
+    pieces = []
+    for problem in TITLES:
+        for learner, place in places.items():
+            if learner == "ours" or problem in ABLATION_PROBLEMS:
+                spec = PriorSpec(problem, "imperfect", learner)
+                part = Part(f"{problem}/calibration-{place}", work.prior_part(spec).digest)
+                pieces.append(Piece(problem, part, partial(make, spec), work.rests_on(spec)))
+    return pieces
+
+
+def tell_calibration(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told:
+    """Bars of the errors, over all steps and over the first ten."""
+    notes = [work.store.note(piece.part.key) for piece in pieces]
+    rows = [{name: note[name] for name in _CALIBRATION_COLUMNS} for note in notes]
+    bars = {
+        f"{TITLES[row['problem']]}, {row['learner']}": (row["error"], row["error_first_ten"])
+        for row in rows
+    }
+    label = "relative error of τ from imperfect data"
+    draw_bars(bars, ("all steps", "first ten steps"), path.with_suffix(".png"), label=label)
+    return rows, {"relative error of τ": rows}
+
+
+def tau_error(prior: DiffusionPrior, exact: Any) -> Any:
+    """``|τ / τ_exact - 1|`` of each step and arm, τ_exact from exact tasks ``(N, K)``."""
+    return np.abs(np.asarray(prior.tau) / exact_errors(prior, exact, SEED + 1) - 1)

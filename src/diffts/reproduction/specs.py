@@ -1,0 +1,191 @@
+"""What is to be learned, how, and what is to be played: the atoms that experiments share."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from diffts.learning import PROCEDURES, Procedure, TrainingConfig
+from diffts.problems import Corruption, Problem
+from diffts.reproduction.profile import Profile
+from diffts.validation import one_of
+
+IMPERFECT = Corruption(missing=0.5, noise=0.1)
+#: What priors are learned from; None is exact mean rewards, 'perfect data' in the paper's words.
+DATA: dict[str, Corruption | None] = {
+    "perfect": None,
+    "imperfect": IMPERFECT,
+    "noisy": Corruption(missing=0.0, noise=0.1),
+    "incomplete": Corruption(missing=0.5, noise=0.0),
+}
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class PriorSpec:
+    """A diffusion prior: of which problem, from which data, how, and with which seed."""
+
+    problem: str
+    data: str
+    learner: str = "ours"
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name in the store, among the priors of its problem."""
+        return f"{self.data}-{_slug(self.learner)}-seed{self.seed}"
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Run:
+    """A policy against the test tasks of a problem."""
+
+    problem: str
+    data: str  # what its prior was learned from, a key of DATA
+    policy: str
+    noise_std: float  # assumed noise level σ̂
+    learner: str = ""  # how DiffTS's prior was learned
+    seed: int = 0  # of that training, and of the rewards: every policy meets the same ones
+    sampler: str = "paper"  # posterior sampler of DiffTS
+    variance: str = "calibrated"  # its reverse variance
+    tasks: str = "test"  # or 'real' for the real ad slots
+
+    @property
+    def prior(self) -> PriorSpec | None:
+        """The diffusion prior that it plays with."""
+        if self.policy != "diffts":
+            return None
+        return PriorSpec(self.problem, self.data, self.learner, self.seed)
+
+    @property
+    def components(self) -> int | None:
+        """Of the mixture that it plays with."""
+        matched = re.fullmatch(r"gmmts-(\d+)", self.policy)
+        return int(matched[1]) if matched else None
+
+    @property
+    def key(self) -> str:
+        """Its place in the store."""
+        parts = [self.data, self.policy, f"sigma{self.noise_std:g}"]
+        if self.prior:
+            parts += [_slug(self.learner), f"seed{self.seed}", self.sampler, self.variance]
+        elif self.seed:
+            parts.append(f"seed{self.seed}")
+        if self.tasks != "test":
+            parts.append(self.tasks)
+        return f"{self.problem}/runs/{'-'.join(parts)}"
+
+
+def diffts(problem: str, data: str, noise_std: float, learner: str = "ours", **more: Any) -> Run:
+    """A run of DiffTS."""
+    return Run(problem, data, "diffts", noise_std, learner, **more)
+
+
+def _slug(text: str) -> str:
+    """Letters, digits and points; everything else is left out.
+
+    >>> _slug("paper, λ = 0.1")
+    'paper-0.1'
+    """
+    kept = "".join(c if c.isascii() and (c.isalnum() or c == ".") else " " for c in text)
+    return "-".join(kept.split())
+
+
+# --- how priors are learned ----------------------------------------------------------------------
+
+_TRAINING = TrainingConfig(steps=15_000, decay="cosine", ema_decay=0.995)
+_DEFAULT, _PAPER = PROCEDURES["default"], PROCEDURES["paper"]
+#: With the sampler that three of the problems were measured with.
+_LEARNED_MOMENTS = replace(_DEFAULT, sampler="moment-learned")
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """Network and training of a problem's priors, from exact data and from imperfect ones."""
+
+    options: dict[str, Any]
+    network: str = "residual-mlp"
+    predicts: str = "clean"
+    training: TrainingConfig = _TRAINING
+    procedure: Procedure = _LEARNED_MOMENTS
+
+    @property
+    def denoiser(self) -> dict[str, Any]:
+        """What ``learn_prior`` is told of the network."""
+        return {"network": self.network, "options": self.options, "predicts": self.predicts}
+
+    @property
+    def in_digests(self) -> dict[str, Any]:
+        """The same, as the published digests have it: mazes once had a background to leave out."""
+        left_out = {"background": None} if self.network == "unet-2d" else {}
+        return self.denoiser | {"options": self.options | left_out}
+
+
+_LABELED_ARMS = Setup({"width": 256}, training=replace(_TRAINING, steps=6000))
+#: Longer or wider is not better everywhere.
+_SETUPS: dict[str, Setup] = {
+    "popular-niche": Setup({"width": 512}),
+    "labeled-arms": _LABELED_ARMS,
+    "labeled-arms-common": _LABELED_ARMS,
+    "bidding": Setup(
+        {"width": 512},
+        predicts="residual",
+        # The arms are so correlated that draws are better than noisy observations of single arms.
+        procedure=replace(
+            _DEFAULT, warmup_steps=3000, rounds=10, inner_steps=1000, anchor=0.05, patience=3
+        ),
+    ),
+    "maze": Setup(
+        {"channels": (64, 128), "folds": 1, "compute": "bfloat16"},
+        "unet-2d",
+        training=replace(_TRAINING, steps=8000),
+        procedure=replace(
+            _LEARNED_MOMENTS, warmup_steps=6000, inner_steps=1500, draws=1, score_every=6000
+        ),
+    ),
+}
+_TINY: dict[str, dict[str, Any]] = {
+    "residual-mlp": {"width": 16, "n_blocks": 1},
+    "unet-2d": {"channels": (4,), "folds": 1, "embedding_size": 8, "compute": "float32"},
+}
+
+
+def setup_for(problem: Problem, profile: Profile) -> Setup:
+    """Network and training for a problem, with the sizes of a profile."""
+    setup, advice = _SETUPS[problem.name], problem.suggested_network
+    shape = dict(advice.options) if advice is not None and advice.name == setup.network else {}
+    shape.pop("background", None)  # networks that differ in it cannot be played side by side
+    tiny = _TINY[setup.network] if profile.tiny else {}
+    return replace(
+        setup,
+        options=shape | setup.options | tiny,
+        training=replace(setup.training, steps=profile.steps(setup.training.steps)),
+        procedure=profile.fitted(setup.procedure),
+    )
+
+
+class Learner(NamedTuple):
+    """A procedure for imperfect data; where the paper's calibration fails, τ is of exact tasks."""
+
+    procedure: Procedure
+    calibrated_on_exact: bool = False
+
+
+#: λ of the SURE term in the ablation on noisy data, by the learner's name.
+WARM_UPS = {f"warm-up, λ = {sure:g}": sure for sure in (0.0, 0.1, 0.3, 1.0)}
+#: The paper's procedure with one thing changed, for its ablations.
+ABLATED: dict[str, Learner] = {
+    "paper": Learner(_PAPER),
+    "paper, λ = 0": Learner(replace(_PAPER, sure=0.0)),
+    "paper, no EM": Learner(PROCEDURES["paper-without-em"], calibrated_on_exact=True),
+    **{name: Learner(replace(_PAPER, rounds=0, sure=sure)) for name, sure in WARM_UPS.items()},
+}
+
+
+def learner_for(problem: Problem, name: str, profile: Profile) -> Learner:
+    """How to learn from imperfect data: ours, or the paper's with one thing changed."""
+    if name == "ours":
+        return Learner(setup_for(problem, profile).procedure)
+    procedure, on_exact = ABLATED[one_of("learner", name, ABLATED)]
+    return Learner(profile.fitted(procedure), on_exact)

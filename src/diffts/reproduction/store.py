@@ -1,0 +1,204 @@
+"""What is finished, on disk: so that a second start of a reproduction goes on where it stopped."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+import os
+import platform
+import subprocess
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from diffts._version import __version__
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.errors import ArtifactError, InvalidInputError
+from diffts.files import write_file
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Part(NamedTuple):
+    """A piece of work, made once."""
+
+    key: str  # place of its note and of its arrays
+    digest: str  # of all that it follows from; what is there with another one is made anew
+    apart: tuple[str, ...] = ()  # places of what is too large for that: priors, or a fit's arrays
+
+
+class Made(NamedTuple):
+    """What a part consists of."""
+
+    arrays: Arrays
+    note: dict[str, Any]
+    apart: Sequence[DiffusionPrior | Arrays] = ()  # in the order of the part's
+
+
+class Store:
+    """A folder of finished parts: arrays with a note in JSON, and priors.
+
+    Every file is there in full or not at all, and the note comes last: a part that was killed half
+    way is made again.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.folder, self._spent = folder, 0.0
+        marker = folder / "settings.json"
+        if not marker.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(marker, settings)
+        elif (there := read_json(marker)) != settings:
+            known = there if isinstance(there, dict) else {}
+            other = [name for name in settings if known.get(name) != settings[name]]
+            raise InvalidInputError(
+                f"--out: {folder} holds parts of other settings ({', '.join(other)}); choose "
+                "another folder or remove it"
+            )
+
+    def has(self, part: Part) -> bool:
+        """Whether a part is finished, and made as it would be made today."""
+        if not self._file(part.key).exists():
+            return False
+        for key in part.apart:
+            if not (self._file(key).exists() or (self.folder / key / "config.json").exists()):
+                return False
+        note = self.note(part.key)
+        # As the published notes call it; those of fits say what they were fitted to.
+        return bool(note.get("recipe", note.get("fitted_to")) == part.digest)
+
+    def ensure(self, parts: Sequence[Part], make: Callable[[], Iterable[Made]]) -> None:
+        """Get or make: parts that are made together, unless all of them are there.
+
+        Each is told an equal share of the seconds. What was spent meanwhile on other parts (a fit
+        that training starts from) is told of those.
+        """
+        if all(self.has(part) for part in parts):
+            return
+        started, others = time.perf_counter(), self._spent
+        made = list(make())
+        seconds = time.perf_counter() - started - (self._spent - others)
+        self._spent += seconds
+        for part, (arrays, note, apart) in zip(parts, made, strict=True):
+            told = {"seconds": seconds / len(parts), "recipe": part.digest}
+            self.save(part, Made(arrays, note | told, apart))
+
+    def save(self, part: Part, made: Made) -> None:
+        """Keep a part, and with what it was made."""
+        if part.apart:  # the note of what was there before must not stand beside the new
+            self._file(part.key).unlink(missing_ok=True)
+        for key, value in zip(part.apart, made.apart, strict=True):
+            if isinstance(value, DiffusionPrior):
+                value.save(self.folder / key)
+            else:
+                self._write(key, value)
+        note = json.dumps(made.note | circumstances()).encode()
+        self._write(part.key, made.arrays | {"note": np.frombuffer(note, np.uint8)})
+
+    def note(self, key: str) -> dict[str, Any]:
+        """What to know about a part, without its arrays."""
+        note: dict[str, Any] = json.loads(self._read(key, ["note"])["note"].tobytes().decode())
+        return note
+
+    def arrays(self, key: str) -> Arrays:
+        """The arrays of a part."""
+        return {name: value for name, value in self._read(key).items() if name != "note"}
+
+    def prior(self, key: str) -> DiffusionPrior:
+        """A prior that was kept."""
+        return DiffusionPrior.load(self.folder / key)
+
+    def provenance(self, keys: Iterable[str]) -> list[dict[str, Any]]:
+        """What parts were made with: hardware, versions, seconds of work.
+
+        Seconds are those of the parts an experiment rests on, wherever they were made; experiments
+        that share parts each count them.
+        """
+        made: dict[tuple[str, ...], dict[str, Any]] = {}
+        for key in sorted({key for key in keys if self._file(key).exists()}):
+            note = self.note(key)
+            where = {name: note[name] for name in ("device", "jax", "python", "diffts", "commit")}
+            entry = made.setdefault(tuple(where.values()), where | {"parts": 0, "seconds": 0.0})
+            entry["parts"] += 1
+            entry["seconds"] = round(entry["seconds"] + float(note.get("seconds", 0.0)), 2)
+        return list(made.values())
+
+    def _file(self, key: str) -> Path:
+        return self.folder / f"{key}.npz"
+
+    def _write(self, key: str, arrays: Arrays) -> None:
+        path, buffer = self._file(key), io.BytesIO()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+        write_file(path, buffer.getvalue())
+
+    def _read(self, key: str, names: Sequence[str] = ()) -> Arrays:
+        """Some of a file's arrays; all of them if none is named."""
+        try:
+            with np.load(self._file(key), allow_pickle=False) as content:
+                return {name: content[name] for name in names or content.files}
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):
+            # NumPy's own words would advise to unpickle what is no archive.
+            raise ArtifactError(f"{self._file(key)}: damaged; remove it") from None
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """A CSV file with the keys of the first row as its header."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [])
+    writer.writeheader()
+    writer.writerows(rows)
+    write_file(path, text.getvalue().encode())
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """A JSON file."""
+    write_file(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file, or a clear word about a damaged one."""
+    try:
+        return json.loads(path.read_bytes())
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ArtifactError(f"{path}: damaged, not JSON ({error}); remove it") from None
+
+
+@functools.cache
+def circumstances() -> dict[str, str]:
+    """What a number was made with: versions, hardware and the state of the code."""
+    return {
+        "diffts": __version__,
+        "python": platform.python_version(),
+        "jax": version("jax"),
+        "device": jax.devices()[0].device_kind,
+        "commit": os.environ.get("DIFFTS_COMMIT") or _commit(),  # for copies without history
+    }
+
+
+def _commit() -> str:
+    """The git revision of the code, '-dirty' if it was changed since."""
+    here = Path(__file__).resolve()
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(here.parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        source = Path(git("rev-parse", "--show-toplevel")) / "src"
+        if source / "diffts" not in here.parents:  # installed inside of another project
+            return "unknown"
+        changed = git("status", "--porcelain", "--", str(source))
+        return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"

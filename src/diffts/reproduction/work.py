@@ -1,0 +1,348 @@
+"""Where the work is done: learn the priors that are missing, play the runs that are missing.
+
+Experiments ask for runs; many ask for the same ones. What can go side by side does: trainings of
+one network, simulations of one kind of policy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from diffts.bandits.actions import actions_of
+from diffts.bandits.policies import Ingredients, Policy, make_policy
+from diffts.bandits.simulate import simulate_side_by_side
+from diffts.diffusion.exact import Gaussian, GaussianMixture
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.learning import FactorFit, Lesson, Progress, calibrate, fit_start, learn_priors
+from diffts.learning import gaussian as fits
+from diffts.learning.mixture_em import fit_mixture_imperfect
+from diffts.problems import Bidding, TaskSets, corrupt, get_problem
+from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_versions
+from diffts.reproduction.profile import Profile
+from diffts.reproduction.specs import DATA, PriorSpec, Run, learner_for, setup_for
+from diffts.reproduction.store import Arrays, Made, Part, Store
+from diffts.stacking import layout
+
+SEED = 0  # of tasks and corruption; a run's own seed is added for its rewards
+MIN_PRICES = 50  # real ad slots with fewer prices are left out
+FITS_VERSION = 1  # to be raised when a fit of the baselines or of the factor Gaussian changes
+#: Versions of the policies that play sets of arms (mazes), to be raised, by hand, when what they
+#: play or recommend changes. 2: posteriors of Gaussians and mixtures in full precision; DiffTS
+#: recommends by a posterior mean.
+SETS_VERSIONS = {"gts-full": 2, "gmmts": 2, "diffts": 2}
+
+#: Told a line about the work, the parts that are finished and how many there are.
+Report = Callable[[str, int, int], None]
+
+
+class ProblemData:
+    """A problem, its tasks, what is known of them, and the baselines' fits to that."""
+
+    def __init__(self, name: str, profile: Profile, store: Store) -> None:
+        self.problem, self.profile, self.store = get_problem(name), profile, store
+        self.actions = actions_of(self.problem)
+
+    @cached_property
+    def sets(self) -> TaskSets:
+        """Training, calibration and test tasks."""
+        train, calibration, test = self.profile.sizes or (None, None, None)
+        return self.problem.split(train, calibration, test, seed=SEED)
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """Of each set of tasks, by its name."""
+        return {name: fingerprint(tasks) for name, tasks in self.sets._asdict().items()}
+
+    def past(self, data: str) -> tuple[Any, Any]:
+        """What is known of training and calibration tasks; the same values every time."""
+        if (corruption := DATA[data]) is None:
+            return self.sets.train, self.sets.calibration
+        return corrupt(self.sets, corruption, SEED)
+
+    def digest(self, data: str, *sets: str) -> str:
+        """What is learned from: the problem's law, some of its tasks, how they are observed."""
+        seen, corruption = {name: self.fingerprints[name] for name in sets}, DATA[data]
+        version = None if corruption is None else corruption.version
+        return digest(self.problem.name, self.problem.version, seen, corruption, version)
+
+    def gaussian(self, data: str, diagonal: bool = False) -> Gaussian:
+        """The Gaussian fitted to the training tasks; of independent arms if ``diagonal``."""
+        past, _ = self.past(data)
+        if DATA[data] is None:
+            return fits.fit_gaussian(past)
+        return (fits.fit_diagonal_imperfect if diagonal else fits.fit_gaussian_imperfect)(past)
+
+    def mixture(self, data: str, components: int) -> GaussianMixture:
+        """The mixture fitted to them; kept, since it can take minutes."""
+        part = self.fit_part(data, f"mixture{components}")
+
+        def fit() -> list[Made]:
+            how = fits.fit_mixture if DATA[data] is None else fit_mixture_imperfect
+            mixture = how(self.past(data)[0], components, seed=SEED)
+            arrays: Arrays = {
+                "weights": mixture.weights,
+                "means": mixture.means.astype(np.float32),
+                "covariances": mixture.covariances.astype(np.float32),
+            }
+            return [Made({}, {}, [arrays])]
+
+        self.store.ensure([part], fit)
+        return GaussianMixture(**self.store.arrays(part.apart[0]))
+
+    def factors(self, data: str) -> FactorFit:
+        """The factor Gaussian that our procedure starts from; kept like the mixtures."""
+        part = self.fit_part(data, "factors")
+
+        def fit() -> list[Made]:
+            gaussian, rank = fit_start(*self.past(data))
+            arrays = {"mean": gaussian.mean, "covariance": gaussian.covariance}
+            return [Made({}, {"rank": rank}, [arrays])]
+
+        self.store.ensure([part], fit)
+        rank = int(self.store.note(part.key)["rank"])
+        return FactorFit(Gaussian(**self.store.arrays(part.apart[0])), rank)
+
+    def fit_part(self, data: str, what: str) -> Part:
+        """The place of a fit; how long it took is kept apart, since fits are large."""
+        name, problem = f"{data}-{what}-v{FITS_VERSION}", self.problem.name
+        fitted_to = self.digest(data, "train", "calibration")
+        return Part(f"{problem}/times/fit-{name}", fitted_to, (f"{problem}/fits/{name}",))
+
+
+class Reproduction:
+    """A store of finished parts, and how to make the others.
+
+    ``data_dir`` has real data (``mnist``, ``fashion_mnist``, ``ipinyou_slots``), if there is one.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        store: Store,
+        data_dir: Path | None = None,
+        report: Report = lambda *_: None,
+    ) -> None:
+        self.profile, self.store, self.data_dir = profile, store, data_dir
+        self._report, self.done, self.total = report, 0, 0
+        self._problems: dict[str, ProblemData] = {}
+
+    def report(self, line: str) -> None:
+        """Say what is being done."""
+        self._report(line, self.done, max(self.done, self.total))
+
+    def tell(self, name: str, now: Progress) -> None:
+        """Say how far training is."""
+        score = "" if np.isnan(now.score) else f", held-out CRPS {now.score:.4g}"
+        self.report(f"{name}: {now.phase} {now.done}/{now.steps}{score}")
+
+    def problem(self, name: str) -> ProblemData:
+        """A problem with its data."""
+        if name not in self._problems:
+            self._problems[name] = ProblemData(name, self.profile, self.store)
+        return self._problems[name]
+
+    # --- priors --------------------------------------------------------------------------------
+
+    def prior(self, spec: PriorSpec) -> DiffusionPrior:
+        """A diffusion prior, learned if it is missing."""
+        self.learn([spec])
+        return self.store.prior(self.prior_part(spec).apart[0])
+
+    def prior_part(self, spec: PriorSpec) -> Part:
+        """Its place, and the digest of how it is learned: changed, it is learned anew."""
+        data = self.problem(spec.problem)
+        setup = setup_for(data.problem, self.profile)
+        procedure, on_exact = learner_for(data.problem, spec.learner, self.profile)
+        exact = DATA[spec.data] is None
+        made_from = digest(
+            setup.in_digests,
+            setup.training if exact else procedure.settings(),
+            on_exact,
+            data.digest(spec.data, "train", "calibration"),
+            FITS_VERSION,
+            self.profile.sizes,
+            sampler_versions(() if exact else procedure.samplers),
+        )
+        note, place = (f"{spec.problem}/{what}/{spec.name}" for what in ("times", "priors"))
+        return Part(note, made_from, (place,))
+
+    def learn(self, specs: Iterable[PriorSpec]) -> None:
+        """Learn the priors that are not in the store."""
+        groups = defaultdict(list)
+        for spec in self._unlearned(specs):
+            # Ours and the paper's train differently, so nothing is gained side by side; and a
+            # killed run keeps what was finished.
+            groups[spec.problem, DATA[spec.data] is None, spec.learner == "ours"].append(spec)
+        for wanted in groups.values():
+            kinds = ", ".join(sorted({f"{spec.data} data ({spec.learner})" for spec in wanted}))
+            name = wanted[0].problem
+            self.report(f"{name}: learning from {kinds}; {len(wanted)} side by side")
+            parts = [self.prior_part(spec) for spec in wanted]
+            self.store.ensure(parts, partial(self._learn, wanted))
+            self.done += len(wanted)
+
+    def _unlearned(self, specs: Iterable[PriorSpec]) -> list[PriorSpec]:
+        return [spec for spec in sorted(set(specs)) if not self.store.has(self.prior_part(spec))]
+
+    def _learn(self, wanted: Sequence[PriorSpec]) -> list[Made]:
+        data = self.problem(wanted[0].problem)
+        setup = setup_for(data.problem, self.profile)
+        learners = [learner_for(data.problem, spec.learner, self.profile) for spec in wanted]
+        lessons = [
+            Lesson(
+                *data.past(spec.data),
+                procedure=learner.procedure,
+                config=setup.training,
+                seed=spec.seed,
+                start=data.factors(spec.data) if _starts_from_fit(spec) else None,
+            )
+            for spec, learner in zip(wanted, learners, strict=True)
+        ]
+        priors = learn_priors(
+            lessons, on_progress=lambda now: self.tell(data.problem.name, now), **setup.denoiser
+        )
+        made = []
+        for spec, learner, prior in zip(wanted, learners, priors, strict=True):
+            if learner.calibrated_on_exact:
+                tau = exact_errors(prior, data.sets.calibration, spec.seed + 1)
+                prior = prior.with_errors(tau, calibrated_on="exact tasks")
+            made.append(Made({}, {}, [prior]))
+        return made
+
+    # --- runs ----------------------------------------------------------------------------------
+
+    def run_part(self, run: Run) -> Part:
+        """Its place, and the digest of all that its result follows from."""
+        data = self.problem(run.problem)
+        if run.prior:
+            learned = self.prior_part(run.prior).digest
+        else:  # UCB1 learns nothing from past tasks
+            past = data.digest(run.data, *([] if run.policy == "ucb1" else ["train"]))
+            learned = digest(run.policy, past, FITS_VERSION, self.profile.sizes)
+        tasks = data.fingerprints["test"] if run.tasks == "test" else self._real_fingerprint
+        samplers = sampler_versions([run.sampler] if run.prior else [])
+        kind = "gmmts" if run.components else run.policy
+        version = 1 if data.actions.single_arm else SETS_VERSIONS.get(kind, 1)
+        played = digest(learned, tasks, samplers, *([version] if version > 1 else []))
+        return Part(run.key, f"{played}-rewards{run.seed}" if run.seed else played)
+
+    def is_played(self, run: Run) -> bool:
+        """Whether a run is in the store, made as it would be made today."""
+        return self.store.has(self.run_part(run))
+
+    def rests_on(self, made: Run | PriorSpec) -> list[str]:
+        """Notes of all that it took: of itself, and of what was learned or fitted for it."""
+        if isinstance(made, Run) and made.prior:
+            return [made.key, *self.rests_on(made.prior)]
+        if isinstance(made, Run):
+            own, fit = made.key, f"mixture{made.components}" if made.components else ""
+        else:
+            own, fit = self.prior_part(made).key, "factors" if _starts_from_fit(made) else ""
+        return [own, *([self.problem(made.problem).fit_part(made.data, fit).key] if fit else [])]
+
+    def play(self, runs: Iterable[Run], others: int = 0) -> None:
+        """Play the runs that are not in the store, after learning the priors they need.
+
+        ``others`` are parts to come after that: they are counted with what is ahead.
+        """
+        missing = [run for run in sorted(set(runs)) if not self.is_played(run)]
+        priors = self._unlearned(run.prior for run in missing if run.prior)
+        self.total += len(missing) + len(priors) + others
+        for problem in sorted({run.problem for run in missing}):
+            jax.clear_caches()  # other shapes from here on: the old programs only take memory
+            self.learn(spec for spec in priors if spec.problem == problem)
+            alike: dict[Any, list[tuple[Run, Policy]]] = defaultdict(list)
+            for run in (run for run in missing if run.problem == problem):
+                policy = self._policy(run)
+                alike[run.tasks, layout(policy)].append((run, policy))
+            for members in alike.values():
+                chosen = [run for run, _ in members]
+                kinds = ", ".join(sorted({run.policy for run in chosen}))
+                self.report(f"{problem}: {kinds}, {len(members)} runs side by side")
+                parts = [self.run_part(run) for run in chosen]
+                self.store.ensure(parts, partial(self._play, members))
+                self.done += len(members)
+
+    def _play(self, members: Sequence[tuple[Run, Policy]]) -> list[Made]:
+        first = members[0][0]
+        data, horizon = self.problem(first.problem), self.profile.horizons[first.problem]
+        played = simulate_side_by_side(
+            [policy for _, policy in members],
+            data.sets.test if first.tasks == "test" else self._real_tasks(),
+            data.problem.rewards,
+            horizon=horizon,
+            actions=data.actions,
+            record_every=max(1, horizon // self.profile.records),
+            seeds=[SEED + run.seed for run, _ in members],
+        )
+        made = []
+        for (run, _), one in zip(members, played, strict=True):
+            arrays: Arrays = {
+                "rounds": one.rounds,
+                "regret": one.regret.astype(np.float32),
+                "simple_regret": one.simple_regret.astype(np.float32),
+            }
+            made.append(Made(arrays, {"run": dataclasses.asdict(run)}))
+        return made
+
+    def _policy(self, run: Run) -> Policy:
+        data = self.problem(run.problem)
+        given = Ingredients(
+            actions=data.actions,
+            noise_std=run.noise_std,
+            prior=lambda: self.prior(run.prior),  # type: ignore[arg-type]
+            gaussian=lambda: data.gaussian(run.data),
+            diagonal=lambda: data.gaussian(run.data, diagonal=True),
+            mixture=lambda components: data.mixture(run.data, components),
+            sampler=run.sampler,
+            steps=self.profile.chain,
+            variance=run.variance,
+        )
+        return make_policy(run.policy, given)
+
+    # --- real ad slots -------------------------------------------------------------------------
+
+    @cached_property
+    def real_slots(self) -> Bidding | None:
+        """Bidding on real ad slots, where the user has their table."""
+        if self.data_dir is None:
+            return None
+        table = self.data_dir / "ipinyou_slots" / "merged_slot_prices.csv"
+        return Bidding.from_logs(table, MIN_PRICES) if table.exists() else None
+
+    @property
+    def has_real_slots(self) -> bool:
+        """Whether there are real slots, or runs on them in the store."""
+        return bool(self.real_slots or any(self.store.folder.glob("bidding/runs/*-real.npz")))
+
+    @cached_property
+    def _real_fingerprint(self) -> str:
+        """Of the user's table; without one, of that of the published results."""
+        rates = self.real_slots.win_rates if self.real_slots else None
+        return KNOWN["real slots"] if rates is None else fingerprint(rates)
+
+    def _real_tasks(self) -> NDArray[Any]:
+        real = self.real_slots
+        assert real is not None
+        assert real.win_rates is not None
+        count = self.profile.sizes[2] if self.profile.sizes else len(real.win_rates)
+        return real.sample(count, seed=SEED)
+
+
+def _starts_from_fit(spec: PriorSpec) -> bool:
+    return spec.learner == "ours" and DATA[spec.data] is not None
+
+
+def exact_errors(prior: DiffusionPrior, exact: Any, seed: int) -> NDArray[Any]:
+    """The errors τ ``(L, K)`` of a prior's denoiser on exact tasks ``(N, K)``."""
+    standard = (np.asarray(exact) - float(prior.shift)) / float(prior.scale)
+    return np.asarray(calibrate(prior.denoiser, standard, schedule=prior.schedule, seed=seed))
