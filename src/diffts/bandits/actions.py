@@ -15,8 +15,6 @@ from jaxtyping import Array, Bool, Float
 from numpy.typing import ArrayLike, NDArray
 
 from diffts.errors import InvalidInputError
-from diffts.problems.maze import SIDE, Maze, covering_paths
-from diffts.problems.problem import Problem
 from diffts.validation import whole_number
 
 
@@ -222,10 +220,3 @@ class ShortestPath(Actions):
             neighbour.reshape(-1, 4).astype(np.int32),
             np.clip(edge, 0, self.n_arms - 1).reshape(-1, 4).astype(np.int32),
         )
-
-
-def actions_of(problem: Problem) -> Actions:
-    """What may be played in a problem: paths in a maze, single arms elsewhere."""
-    if isinstance(problem, Maze):
-        return ShortestPath(SIDE, SIDE, start=covering_paths())
-    return BestArm(problem.n_arms)

@@ -17,7 +17,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from diffts.bandits.actions import actions_of
 from diffts.bandits.policies import Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate_side_by_side
 from diffts.diffusion.exact import Gaussian, GaussianMixture
@@ -139,7 +138,7 @@ class Workshop:
         played_on = (
             field.fingerprints["test"] if run.tasks == "test" else self._real_slots_fingerprint
         )
-        version = policy_version(run.policy, actions_of(field.problem).single_arm)
+        version = policy_version(run.policy, field.problem.actions.single_arm)
         if run.learned is not None:
             learned = self.digest(run.learned)
             return digest_of_run(learned, played_on, [run.sampler], run.seed, version)
@@ -271,7 +270,7 @@ class Workshop:
                 means,
                 field.problem.rewards,
                 horizon=horizon,
-                actions=actions_of(field.problem),
+                actions=field.problem.actions,
                 record_every=max(1, horizon // self.profile.records),
                 seeds=[SEED + run.seed for run, _ in members],
             )
@@ -292,7 +291,7 @@ class Workshop:
     def _policy(self, field: _Field, run: Run) -> Policy:
         race = field.race(run.data)
         given = Ingredients(
-            actions=actions_of(field.problem),
+            actions=field.problem.actions,
             noise_std=run.noise_std,
             prior=lambda: self.prior(run.learned),  # type: ignore[arg-type]
             gaussian=lambda: race.gaussian,
