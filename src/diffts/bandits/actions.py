@@ -24,9 +24,9 @@ class Actions(eqx.Module):
     n_arms: eqx.AbstractVar[int]
 
     @property
+    @abc.abstractmethod
     def single_arm(self) -> bool:
         """Whether an action is one arm."""
-        return False
 
     @abc.abstractmethod
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
@@ -109,6 +109,11 @@ class TopK(Actions):
     def __check_init__(self) -> None:
         whole_number("k", self.k, 1, self.n_arms)
 
+    @property
+    def single_arm(self) -> bool:
+        """It is a set, even of one."""
+        return False
+
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
         """The ``k`` arms of the largest values (the first ones among equals)."""
         _, arms = jax.lax.top_k(values, self.k)
@@ -149,6 +154,11 @@ class ShortestPath(Actions):
                 f"start: expected paths (n, {self.n_arms}) that cover all edges"
             )
         self.start = jnp.asarray(paths)
+
+    @property
+    def single_arm(self) -> bool:
+        """It is a path."""
+        return False
 
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
         """The edges of the cheapest path."""

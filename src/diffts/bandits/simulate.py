@@ -7,9 +7,8 @@ task get the same reward.
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,73 +16,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from diffts.bandits.actions import Actions, BestArm
 from diffts.bandits.policy import Policy
 from diffts.bandits.rewards import RewardModel
+from diffts.bandits.simulation import Simulation
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray, Seed, as_key
 from diffts.stacking import layout, stack
 from diffts.validation import finite_array, whole_number
 
+__all__ = ["STATE_BYTES", "Simulation", "simulate", "simulate_side_by_side"]
+
 #: Bytes of policy state that are simulated together: larger batches fall out of the CPU's cache.
 STATE_BYTES = {"cpu": 2**23, "gpu": 2**35, "tpu": 2**33}
-
-
-@dataclasses.dataclass(frozen=True)
-class Simulation:
-    """What happened, at the recorded rounds.
-
-    Attributes:
-        rounds: the recorded rounds, counted from 1, ``(R,)``.
-        regret: cumulative regret up to each of them, ``(R, tasks)``.
-        simple_regret: regret of the action recommended after each of them, ``(R, tasks)``.
-        chosen: the arm played in each of them, ``(R, tasks)``; -1 for sets of arms.
-        seconds: wall-clock time, compilation included.
-        decisions_per_second: decisions of all tasks a second, compilation left out (the median
-            over blocks of rounds).
-    """
-
-    rounds: NDArray[np.int64]
-    regret: NDArray[np.float64]
-    simple_regret: NDArray[np.float64]
-    chosen: NDArray[np.int64]
-    seconds: float
-    decisions_per_second: float
-
-    @property
-    def mean_regret(self) -> NDArray[np.float64]:
-        """Mean over tasks of the cumulative regret, ``(R,)``."""
-        return self.regret.mean(1)
-
-    @property
-    def stderr_regret(self) -> NDArray[np.float64]:
-        """Standard error of that mean, ``(R,)``."""
-        return _standard_error(self.regret)
-
-    @property
-    def share_right(self) -> NDArray[np.float64]:
-        """Share of tasks whose recommended action is a best one, ``(R,)``."""
-        return (self.simple_regret <= 1e-6).mean(1)
-
-    def rows(self, **labels: Any) -> Iterator[dict[str, Any]]:
-        """Flat rows for any data frame: one for each recorded round and task."""
-        for r, done in enumerate(self.rounds):
-            for task in range(self.regret.shape[1]):
-                yield {
-                    **labels,
-                    "task": task,
-                    "round": int(done),
-                    "regret": float(self.regret[r, task]),
-                    "simple_regret": float(self.simple_regret[r, task]),
-                    "chosen": int(self.chosen[r, task]),
-                }
-
-
-def _standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    tasks = values.shape[1]
-    return values.std(1, ddof=1) / np.sqrt(tasks) if tasks > 1 else np.zeros(len(values))
 
 
 def simulate(
@@ -186,7 +133,7 @@ def simulate_side_by_side(
         for start, gap, length in _blocks(horizon, every):
             before = time.perf_counter()
             first_round = jnp.int32(start)  # an array: a Python number would be compiled in
-            states, part = _play(player, key, states, game, first_round, gap, length, several)
+            states, part = _play(player, key, states, several, game, first_round, gap, length)
             parts.append(jax.tree.map(np.asarray, part))
             decisions = count * min(batch, len(means) - first) * length * gap
             done += decisions
@@ -275,28 +222,12 @@ def _initial_states(player: Policy, numbers: Int[Array, " N"], several: bool) ->
 
 
 @eqx.filter_jit
-def _play(
-    player: Policy,
-    key: KeyArray,
-    states: Any,
-    game: _Game,
-    first_round: Int[Array, ""],
-    every: int,
-    records: int,
-    several: bool,
-) -> tuple[Any, tuple[Array, Array, Array]]:
-    """``records × every`` rounds of a batch of tasks: states, and records ``(records, N)``.
-
-    With several policies, stacked, all of these have an axis of policies first.
-    """
-
-    def of_one(policy: Policy, key: KeyArray, states: Any) -> Any:
-        return _play_one(policy, key, states, game, first_round, every, records)
-
-    return _of_each(of_one, several)(player, key, states)
+def _play(player: Policy, key: KeyArray, states: Any, several: bool, *rest: Any) -> Any:
+    """``_play_rounds`` of one policy, or of several at once: what is theirs is stacked."""
+    return _of_each(lambda *own: _play_rounds(*own, *rest), several)(player, key, states)
 
 
-def _play_one(
+def _play_rounds(
     policy: Policy,
     key: KeyArray,
     states: Any,
@@ -305,7 +236,7 @@ def _play_one(
     every: int,
     records: int,
 ) -> tuple[Any, tuple[Array, ...]]:
-    """The same for one policy."""
+    """``records × every`` rounds of a batch of tasks; the records have shape ``(records, N)``."""
     actions, rewards = game.actions, game.rewards
     reward_key, policy_key = jax.random.split(key)
     arms = jnp.arange(policy.n_arms)
