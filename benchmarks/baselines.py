@@ -27,7 +27,6 @@ from rich.table import Table
 from diffts.bandits.actions import BestArm
 from diffts.bandits.policies import UCB1, DiagonalGTS, Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate
-from diffts.experiments.compare import sets_for_choices
 from diffts.learning.gaussian import fit_gaussian
 from diffts.problems import PopularNiche
 
@@ -95,7 +94,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
 
     problem = PopularNiche()
-    sets = sets_for_choices(problem)
+    sets = problem.sets_for_choices()
     gaussian = fit_gaussian(sets.train)
     given = Ingredients(
         actions=BestArm(200),

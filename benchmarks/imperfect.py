@@ -27,7 +27,6 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.experiments.compare import (
     Race,
     Recipe,
-    sets_for_choices,
     train_prior,
     train_prior_imperfect,
 )
@@ -95,7 +94,7 @@ def main() -> None:
 
     for name in options.problem or ["popular-niche", "labeled-arms"]:
         problem = get_problem(name)
-        tasks = sets_for_choices(problem, options.seed)
+        tasks = problem.sets_for_choices(options.seed)
         known = corrupt(tasks, Corruption(), options.seed)
         horizon = options.horizon or problem.horizon
         for label, procedure in ROWS.items():

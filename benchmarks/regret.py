@@ -17,7 +17,7 @@ from pathlib import Path
 import jax
 from rich.console import Console
 
-from diffts.experiments.compare import Race, Recipe, sets_for_choices, train_prior
+from diffts.experiments.compare import Race, Recipe, train_prior
 from diffts.learning import TrainingConfig
 from diffts.problems import get_problem
 
@@ -43,7 +43,7 @@ def main() -> None:
     console, rows = Console(), []
     for name in options.problem or ["popular-niche", "labeled-arms"]:
         problem = get_problem(name)
-        tasks = sets_for_choices(problem)
+        tasks = problem.sets_for_choices()
         for label, recipe in RECIPES.items():
             race = Race(problem, tasks, train_prior(problem, tasks, recipe, seed=0), seed=0)
             for sampler, steps in SAMPLERS if label == "residual-mlp 512" else SAMPLERS[:1]:

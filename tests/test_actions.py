@@ -6,11 +6,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
 from diffts import InvalidInputError
-from diffts.bandits.actions import BestArm, ShortestPath, TopK, actions_of
+from diffts.bandits.actions import BestArm, ShortestPath, TopK
 from diffts.problems import Maze, get_problem
 from diffts.problems.maze import EDGES, covering_paths
 
-MAZE = actions_of(Maze())
+MAZE = Maze().actions
 
 
 def scipy_distance(cost):
@@ -84,4 +84,4 @@ def test_bad_actions_are_refused():
         TopK(3, 4)
     with pytest.raises(InvalidInputError, match="start"):
         ShortestPath(10, 10, start=covering_paths()[:1])
-    assert actions_of(get_problem("groups")).single_arm
+    assert get_problem("groups").actions.single_arm

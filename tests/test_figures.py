@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from diffts import DiffusionPrior, Evidence
-from diffts.bandits.actions import actions_of
 from diffts.bandits.policies import UCB1, Uniform
 from diffts.bandits.simulate import simulate
 from diffts.figures import draw_evolution, draw_mazes, draw_prior, draw_regret, draw_tasks
@@ -35,7 +34,7 @@ def evolution(path):
 
 def mazes(path):
     maze = Maze().sample(1, seed=0)[0]
-    draw_mazes({"maze": (maze, None), "way": (maze, actions_of(Maze()).best(maze))}, path)
+    draw_mazes({"maze": (maze, None), "way": (maze, Maze().actions.best(maze))}, path)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """Policies: closed forms, and one contract for all of them."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from diffts import (
     ArtifactError,
@@ -15,8 +17,18 @@ from diffts import (
     GaussianMixture,
     InvalidInputError,
 )
-from diffts.bandits.actions import BestArm, TopK
-from diffts.bandits.agent import Agent, ThompsonSampling
+from diffts.bandits import (
+    Actions,
+    Agent,
+    BestArm,
+    History,
+    Policy,
+    ThompsonSampling,
+    TopK,
+    beliefs,
+    rules,
+)
+from diffts.bandits.beliefs.diffusion import MOMENT_DRAWS
 from diffts.bandits.policies import (
     POLICIES,
     UCB1,
@@ -28,6 +40,7 @@ from diffts.bandits.policies import (
     MixtureTS,
     make_policy,
 )
+from diffts.stacking import stack, unstack
 
 K, NOISE = 4, 0.5
 MEAN = np.array([0.2, 0.5, 0.1, 0.4])
@@ -72,7 +85,8 @@ EVIDENCE = Evidence.from_history(ARMS, REWARDS, K, NOISE)
 def test_gts_full_posterior_is_the_closed_form(single_arm):
     policy = MixtureTS(GAUSSIAN, NOISE, single_arm=single_arm)
     state, exact = after(policy), GAUSSIAN.posterior(EVIDENCE)
-    np.testing.assert_allclose(policy.component_covariance(state)[0], exact.covariance, atol=1e-6)
+    covariances = policy.belief.component_covariances(state)
+    np.testing.assert_allclose(covariances[0], exact.covariance, atol=1e-6)
     np.testing.assert_allclose(policy.estimate(state), exact.mean, atol=1e-5)
 
 
@@ -80,25 +94,30 @@ def test_gts_full_posterior_is_the_closed_form(single_arm):
 def test_gmmts_posterior_is_the_closed_form(single_arm):
     policy = MixtureTS(MIXTURE, NOISE, single_arm=single_arm)
     state, exact = after(policy), MIXTURE.posterior(EVIDENCE)
-    np.testing.assert_allclose(policy.component_covariance(state), exact.covariances, atol=1e-6)
-    np.testing.assert_allclose(policy.component_mean(state), exact.means, atol=1e-5)
+    covariances = policy.belief.component_covariances(state)
+    np.testing.assert_allclose(covariances, exact.covariances, atol=1e-6)
     # The marginal likelihoods of rewards and of their means differ by a common factor only.
     np.testing.assert_allclose(np.exp(state.log_weights), exact.weights, atol=1e-5)
-    np.testing.assert_allclose(policy.estimate(state), exact.mean, atol=1e-5)
+    mean, std = policy.belief.moments(state)
+    np.testing.assert_allclose(mean, exact.mean, atol=1e-5)
+    np.testing.assert_allclose(std, exact.std, atol=1e-5)
+    np.testing.assert_array_equal(policy.estimate(state), mean)
 
 
 def test_gts_diag_posterior_is_the_closed_form():
     policy = DiagonalGTS(GAUSSIAN, NOISE)
     exact = Gaussian(MEAN, np.diag(np.diag(COVARIANCE))).posterior(EVIDENCE)
-    np.testing.assert_allclose(policy.estimate(after(policy)), exact.mean, atol=1e-6)
+    mean, std = policy.belief.moments(after(policy))
+    np.testing.assert_allclose(mean, exact.mean, atol=1e-6)
+    np.testing.assert_allclose(std, exact.std, atol=1e-6)
+    np.testing.assert_array_equal(policy.estimate(after(policy)), mean)
 
 
 @pytest.mark.parametrize(("prior", "single_arm"), [(GAUSSIAN, True), (MIXTURE, False)])
 def test_draws_have_the_exact_posteriors_moments(prior, single_arm):
     policy, n = MixtureTS(prior, NOISE, single_arm=single_arm), 40_000
     state, exact = after(policy), prior.posterior(EVIDENCE)
-    draws = jax.vmap(policy.values, (0, None))(jax.random.split(jax.random.key(0), n), state)
-    draws = np.asarray(draws, np.float64)
+    draws = np.asarray(policy.belief.draw(jax.random.key(0), state, n), np.float64)
     assert (np.abs(draws.mean(0) - exact.mean) < 4.5 * exact.std / np.sqrt(n)).all()
     # Kurtosis of a mixture is at most moderate: twice the Gaussian error of a variance.
     assert (np.abs(draws.var(0) / exact.std**2 - 1) < 2 * 4.5 * np.sqrt(2 / n)).all()
@@ -128,37 +147,47 @@ def test_rank_one_updates_stay_exact_for_thousands_of_pulls():
     np.testing.assert_allclose(policy.estimate(state), exact.mean, atol=0.02 * exact.std.min())
 
 
+class Values(Actions):
+    """Shows the values by which a rule judges actions, in the place of the best of them."""
+
+    n_arms: int = K
+    single_arm = True
+
+    def best(self, values):
+        return values
+
+    def cover(self):
+        raise AssertionError("not for single arms")
+
+
+def values_of(policy, state):
+    return policy.select(jax.random.key(0), state, Values())
+
+
 def test_bayes_ucb_and_greedy_use_the_exact_posterior():
     exact = GAUSSIAN.posterior(EVIDENCE)
-    greedy = GaussianGreedy(GAUSSIAN, NOISE)
-    np.testing.assert_allclose(
-        greedy.values(jax.random.key(0), after(greedy)), exact.mean, atol=1e-5
-    )
-    bayes = BayesUCB(GAUSSIAN, NOISE)
-    from scipy.stats import norm
-
+    greedy, bayes = GaussianGreedy(GAUSSIAN, NOISE), BayesUCB(GAUSSIAN, NOISE)
+    np.testing.assert_allclose(values_of(greedy, after(greedy)), exact.mean, atol=1e-5)
     expected = exact.mean + norm.ppf(1 - 1 / (len(ARMS) + 2)) * exact.std
-    np.testing.assert_allclose(bayes.values(jax.random.key(0), after(bayes)), expected, atol=1e-4)
+    np.testing.assert_allclose(values_of(bayes, after(bayes)), expected, atol=1e-4)
 
 
 def test_ucb_indices():
     means = np.array([2.5 / 3, 0.3, 0.5 / 5, 0.0])
     counts = np.array([3, 1, 5, 1])
     state = after(UCB1(K, NOISE))
-    got = UCB1(K, NOISE).values(jax.random.key(0), state)
+    got = values_of(UCB1(K, NOISE), state)
     np.testing.assert_allclose(got[:3], (means + NOISE / np.sqrt(counts))[:3], rtol=1e-5)
-    standard = UCB1(K, NOISE, "standard").values(jax.random.key(0), state)
+    standard = values_of(UCB1(K, NOISE, "standard"), state)
     expected = means + NOISE * np.sqrt(2 * np.log(len(ARMS)) / counts)
     np.testing.assert_allclose(standard[:3], expected[:3], rtol=1e-5)
 
 
 def test_diffts_draws_are_the_priors_posterior_draws():
-    """Inside a policy the same law as outside: moments of its values and of posterior_sample."""
+    """Inside a policy the same law as outside: moments of its draws and of posterior_sample."""
     given, n = ingredients(), 20_000
     policy = make_policy("diffts", given)
-    values = jax.vmap(policy.values, (0, None))(
-        jax.random.split(jax.random.key(0), n), after(policy)
-    )
+    values = policy.belief.draw(jax.random.key(0), after(policy), n)
     draws = given.prior().posterior_sample(EVIDENCE, n=n, steps=10, seed=1)
     sd = draws.std(0)
     assert (np.abs(np.mean(values, 0) - draws.mean(0)) < 4.5 * sd * np.sqrt(2 / n)).all()
@@ -251,6 +280,90 @@ def test_a_good_arm_is_found(name):
         arm = agent.choose()
         agent.update(arm, float((arm == 3) * 2.0 + 0.1 * rng.standard_normal()))
     assert max(agent.pulls, key=agent.pulls.get) == 3
+
+
+# --- every belief with every rule ----------------------------------------------------------
+
+
+def make_belief(kind, single_arm=True):
+    if kind is beliefs.EmpiricalBelief:
+        return kind(K, NOISE)
+    if kind is beliefs.IndependentBelief:
+        return kind(GAUSSIAN, NOISE)
+    if kind is beliefs.MixtureBelief:
+        return kind(MIXTURE, NOISE, single_arm=single_arm)
+    prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
+    return kind(prior, NOISE, steps=5, single_arm=single_arm)
+
+
+ABSTRACT = {"Belief", "HistoryBelief", "HistoryState", "Rule", "State"}
+BELIEFS = [getattr(beliefs, name) for name in beliefs.__all__ if name not in ABSTRACT]
+RULES = [getattr(rules, name) for name in rules.__all__ if name not in ABSTRACT]
+AT_RANDOM = {rules.EpsilonGreedyRule: 0.1, rules.UniformRule: 1.0}
+each_belief = pytest.mark.parametrize("kind", BELIEFS, ids=lambda kind: kind.__name__)
+TRUTH = jnp.array([0.1, 2.0, 0.2, 3.0])
+MANY = jnp.array([1000.0, 1000.0, 1000.0, 2000.0])
+
+
+@functools.cache
+def believed(kind, single_arm):
+    """A belief, and its states at the start, after a little, and when all is known."""
+    belief = make_belief(kind, single_arm)
+    start = belief.init()
+    action = jnp.arange(K) == 1
+    seen = belief.update(start, action, jnp.where(action, 0.5, jnp.nan))
+    sure = belief.resume(History(MANY, MANY * TRUTH, jnp.int32(5000)))
+    return belief, stack([start, seen, sure])
+
+
+@pytest.mark.parametrize("actions", [BestArm(K), TopK(K, 2)], ids=["arm", "set"])
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+@each_belief
+def test_every_rule_plays_every_belief(kind, rule, actions):
+    """Valid actions from the first round on; where all is known, the best one, but for chance."""
+    belief, states = believed(kind, actions.single_arm)
+    policy, n = Policy(belief, rule()), 300  # each rule can be made without arguments
+    # Not compiled as a whole: its parts are, once for all pairs.
+    of_states = jax.vmap(lambda key, state: policy.select(key, state, actions), (None, 0))
+    keys = jax.random.split(jax.random.key(0), n)
+    chosen = np.asarray(jax.vmap(of_states, (0, None))(keys, states))
+    size, best = (1, 3) if actions.single_arm else (2, 1)
+    assert (chosen.sum(-1) == size).all()
+    share, error = chosen[:, 2, best].mean(), AT_RANDOM.get(rule, 0.0) * (1 - size / K)
+    assert abs(share - (1 - error)) <= 4.5 * np.sqrt(error * (1 - error) / n)
+
+
+@pytest.mark.parametrize("single_arm", [True, False], ids=["arm", "set"])
+@each_belief
+def test_every_belief_recommends_what_it_knows_to_be_the_best(kind, single_arm):
+    belief, states = believed(kind, single_arm)
+    actions = BestArm(K) if single_arm else TopK(K, 2)
+    estimate = belief.estimate(unstack(states, 3)[-1])
+    assert actions.best(estimate).tolist() == actions.best(TRUTH).tolist()
+    for leaf in jax.tree.leaves(states):
+        assert np.isfinite(leaf).all()
+
+
+@each_belief
+def test_several_draws_are_those_of_the_split_keys(kind):
+    belief, states = believed(kind, True)
+    state, key = unstack(states, 3)[1], jax.random.key(3)
+    for one, drawn in zip(jax.random.split(key, 3), belief.draw(key, state, 3), strict=True):
+        np.testing.assert_allclose(belief.draw(one, state, 1)[0], drawn, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("single_arm", [True, False], ids=["arm", "set"])
+@each_belief
+def test_moments_are_those_of_the_draws(kind, single_arm):
+    belief, states = believed(kind, single_arm)
+    state, n = unstack(states, 3)[1], 4000
+    mean, std = belief.moments(state)
+    draws = np.asarray(belief.draw(jax.random.key(1), state, n), np.float64)
+    sd = draws.std(0)
+    count = MOMENT_DRAWS if kind is beliefs.DiffusionBelief else n
+    assert (np.abs(mean - draws.mean(0)) < 4.5 * sd * np.sqrt(1 / count + 1 / n)).all()
+    # Twice the Gaussian error of a standard deviation: the kurtosis of a mixture is moderate.
+    assert (np.abs(std / sd - 1) < 2 * 4.5 * np.sqrt(0.5 / (count - 1) + 0.5 / n)).all()
 
 
 # --- the agent for people ------------------------------------------------------------------
@@ -470,7 +583,8 @@ def test_tuples_are_names_like_any_other():
                                   steps=20, sampler="moment"), "noise_std: 0.5, here 0.4"),
         (lambda: ThompsonSampling(DiffusionPrior.gaussian(MEAN, 2 * COVARIANCE), NOISE,
                                   steps=20, sampler="moment"), "denoiser|units"),
-        (lambda: agent_of("ucb1"), "kind: DiffTS, here UCB1"),
+        (lambda: agent_of("ucb1"), "belief: DiffusionBelief, here EmpiricalBelief"),
+        (lambda: agent_of("diffts-top-two"), "rule: ThompsonRule, here TopTwoRule"),
     ],
 )  # fmt: skip
 def test_a_state_is_refused_under_another_policy(tmp_path, other, named):
@@ -508,7 +622,7 @@ def test_evidence_that_float32_cannot_resolve_is_no_nan(noise_std):
     for _ in range(100):
         state = update(state, jnp.ones(60, bool), truth)
     np.testing.assert_allclose(policy.estimate(state), truth, atol=0.02)
-    assert np.isfinite(policy.values(jax.random.key(0), state)).all()
+    assert np.isfinite(policy.belief.draw(jax.random.key(0), state, 1)).all()
 
 
 def test_another_policy_can_be_asked_for(tmp_path):

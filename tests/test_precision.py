@@ -70,13 +70,13 @@ def test_posteriors_of_sets_of_arms_are_exact_after_many_pulls(components):
     )
     expected = prior.posterior(evidence)
     for k in range(components):
-        got = np.asarray(policy.component_covariance(state)[k], np.float64)
+        got = np.asarray(policy.belief.component_covariances(state)[k], np.float64)
         sd = expected.components[k].std
         assert np.abs(np.diag(got) / sd**2 - 1).max() < 0.02
         assert np.linalg.eigvalsh(got)[0] > -1e-5
     sd = expected.components[0].std
     np.testing.assert_allclose(policy.estimate(state), expected.mean, atol=0.05 * sd.min())
-    draws = jax.vmap(policy.values, (0, None))(jax.random.split(jax.random.key(0), 4000), state)
+    draws = policy.belief.draw(jax.random.key(0), state, 4000)
     # A sample's standard deviation is off by 1/√(2n); of 180 of them none by five times that.
     spread = np.asarray(draws, np.float64).std(0) / expected.std - 1
     assert np.abs(spread).max() < 5 / np.sqrt(2 * 4000) + 0.01

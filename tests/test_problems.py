@@ -14,7 +14,6 @@ import pytest
 
 from diffts.diffusion.networks import PREDICTIONS
 from diffts.errors import InvalidInputError
-from diffts.experiments.compare import sets_for_choices
 from diffts.problems import PROBLEMS, get_problem
 from diffts.problems.groups import hide, recall_precision
 from diffts.reproduction.digests import fingerprint
@@ -121,7 +120,7 @@ class TestContract:
             assert tuple(fingerprint(tasks) for tasks in sets) == PUBLISHED[problem.name]
 
     def test_choices_are_made_on_development_tasks(self, problem):
-        sets, usual = sets_for_choices(problem, seed=0), problem.split(seed=0)
+        sets, usual = problem.sets_for_choices(seed=0), problem.split(seed=0)
         np.testing.assert_array_equal(sets.train, usual.train)
         np.testing.assert_array_equal(sets.calibration, usual.calibration)
         np.testing.assert_array_equal(sets.test, problem.development(seed=0))

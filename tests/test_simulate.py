@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from diffts import DiffusionPrior, Gaussian, InvalidInputError
-from diffts.bandits import simulate as module
-from diffts.bandits.actions import BestArm, actions_of
+from diffts.bandits.actions import BestArm
 from diffts.bandits.policies import UCB1, DiagonalGTS, DiffTS, MixtureTS, Uniform
-from diffts.bandits.simulate import simulate
+from diffts.bandits.simulate import STATE_BYTES, simulate
 from diffts.learning.gaussian import fit_gaussian, fit_mixture
 from diffts.problems import GaussianRewards, Maze, PopularNiche
 from popular_niche_oracle import ExactThompson
@@ -55,7 +54,7 @@ def test_policies_share_their_rewards():
 def test_tasks_do_not_depend_on_the_batch_they_are_in(monkeypatch):
     policy = DiagonalGTS(Gaussian(np.zeros(5), np.eye(5)), 0.1)
     together = simulate(policy, TASKS, NOISE, horizon=50)
-    monkeypatch.setattr(module, "STATE_BYTES", {"cpu": 100})
+    monkeypatch.setitem(STATE_BYTES, "cpu", 100)
     apart = simulate(policy, TASKS, NOISE, horizon=50)
     np.testing.assert_allclose(together.regret, apart.regret, rtol=1e-5)
     alone = simulate(policy, TASKS[:2], NOISE, horizon=50)
@@ -84,9 +83,9 @@ def test_ucb_starts_with_every_arm():
 def test_mazes_are_played_by_paths():
     maze = Maze()
     tasks = maze.sample(3, seed=0)
-    run = simulate(UCB1(180, 0.1), tasks, maze.rewards, horizon=8, actions=actions_of(maze))
-    start = actions_of(maze).cover()
-    best = [np.where(actions_of(maze).best(jax.numpy.asarray(t)), t, 0).sum() for t in tasks]
+    run = simulate(UCB1(180, 0.1), tasks, maze.rewards, horizon=8, actions=maze.actions)
+    start = maze.actions.cover()
+    best = [np.where(maze.actions.best(jax.numpy.asarray(t)), t, 0).sum() for t in tasks]
     expected = [b - t[start[0]].sum() for b, t in zip(best, tasks, strict=True)]
     np.testing.assert_allclose(run.regret[0], expected, rtol=1e-4)
     assert (run.chosen == -1).all()

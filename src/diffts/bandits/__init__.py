@@ -1,1 +1,39 @@
-"""Bandits: actions, policies, the compiled simulator, and the agent for people."""
+"""Bandits: beliefs and rules, the simulator, and the agent for people.
+
+A :class:`Policy` is a :class:`Belief` and a :class:`Rule`; see :mod:`diffts.bandits.beliefs` and
+:mod:`diffts.bandits.rules`. Those with names of their own (``DiffTS``, ``UCB1``, …) are in
+:mod:`diffts.bandits.policies`.
+"""
+
+from diffts.bandits.actions import Actions, BestArm, TopK
+from diffts.bandits.agent import Agent, ThompsonSampling
+from diffts.bandits.beliefs import Belief, HistoryBelief
+from diffts.bandits.history import History
+from diffts.bandits.policies import POLICIES, Ingredients, check_policy, make_policy
+from diffts.bandits.policy import Policy
+from diffts.bandits.rewards import GaussianRewards, RewardModel
+from diffts.bandits.rules import Rule
+from diffts.bandits.simulate import simulate, simulate_side_by_side
+from diffts.bandits.simulation import Simulation
+
+__all__ = [
+    "POLICIES",
+    "Actions",
+    "Agent",
+    "Belief",
+    "BestArm",
+    "GaussianRewards",
+    "History",
+    "HistoryBelief",
+    "Ingredients",
+    "Policy",
+    "RewardModel",
+    "Rule",
+    "Simulation",
+    "ThompsonSampling",
+    "TopK",
+    "check_policy",
+    "make_policy",
+    "simulate",
+    "simulate_side_by_side",
+]

@@ -15,8 +15,6 @@ from jaxtyping import Array, Bool, Float
 from numpy.typing import ArrayLike, NDArray
 
 from diffts.errors import InvalidInputError
-from diffts.problems.maze import SIDE, Maze, covering_paths
-from diffts.problems.problem import Problem
 from diffts.validation import whole_number
 
 
@@ -26,9 +24,9 @@ class Actions(eqx.Module):
     n_arms: eqx.AbstractVar[int]
 
     @property
+    @abc.abstractmethod
     def single_arm(self) -> bool:
         """Whether an action is one arm."""
-        return False
 
     @abc.abstractmethod
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
@@ -111,6 +109,11 @@ class TopK(Actions):
     def __check_init__(self) -> None:
         whole_number("k", self.k, 1, self.n_arms)
 
+    @property
+    def single_arm(self) -> bool:
+        """It is a set, even of one."""
+        return False
+
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
         """The ``k`` arms of the largest values (the first ones among equals)."""
         _, arms = jax.lax.top_k(values, self.k)
@@ -151,6 +154,11 @@ class ShortestPath(Actions):
                 f"start: expected paths (n, {self.n_arms}) that cover all edges"
             )
         self.start = jnp.asarray(paths)
+
+    @property
+    def single_arm(self) -> bool:
+        """It is a path."""
+        return False
 
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
         """The edges of the cheapest path."""
@@ -222,10 +230,3 @@ class ShortestPath(Actions):
             neighbour.reshape(-1, 4).astype(np.int32),
             np.clip(edge, 0, self.n_arms - 1).reshape(-1, 4).astype(np.int32),
         )
-
-
-def actions_of(problem: Problem) -> Actions:
-    """What may be played in a problem: paths in a maze, single arms elsewhere."""
-    if isinstance(problem, Maze):
-        return ShortestPath(SIDE, SIDE, start=covering_paths())
-    return BestArm(problem.n_arms)

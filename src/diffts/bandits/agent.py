@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffts.bandits.actions import Actions, BestArm, BestOffered
+from diffts.bandits.beliefs import State
+from diffts.bandits.history import History
 from diffts.bandits.identity import identity, what_differs
-from diffts.bandits.policies.diffts import DiffTS
-from diffts.bandits.policies.policy import History, Policy, State
+from diffts.bandits.policies import DiffTS
+from diffts.bandits.policy import Policy
 from diffts.diffusion.posterior import PosteriorSampler
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import ArtifactError, InvalidInputError
@@ -69,7 +71,7 @@ class Agent:
             )
         self.policy = policy
         self.actions = BestArm(policy.n_arms) if actions is None else actions
-        if not self.actions.single_arm and getattr(policy, "single_arm", False):
+        if not self.actions.single_arm and policy.belief.single_arm:
             raise InvalidInputError(
                 "actions: sets of arms, but the policy was made for single ones (single_arm=False)"
             )

@@ -13,25 +13,27 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from diffts.bandits.policies.policy import Policy
+from diffts.bandits.policy import Policy
 
 #: Follow from other parts, by a factorisation that is another one on another machine.
-_DERIVED = ("root",)
+_DERIVED = ("prior_roots",)
 
 
 def identity(policy: Policy) -> dict[str, str]:
-    """Kind of the policy, and a word for each of its parts: the value, or a hash of it.
+    """Kinds of belief and rule, and a word for each of their parts: the value, or a hash of it.
 
     >>> from diffts.bandits.policies import UCB1
-    >>> identity(UCB1(3, noise_std=0.5))
-    {'kind': 'UCB1', 'n_arms': '3', 'noise_std': '0.5', 'index': 'paper'}
+    >>> parts = identity(UCB1(3, noise_std=0.5))
+    >>> parts["belief"], parts["belief.noise_std"], parts["rule"], parts["rule.index"]
+    ('EmpiricalBelief', '0.5', 'UCBRule', 'paper')
     """
-    parts = {
-        field.name: _word(_plain(getattr(policy, field.name)))
-        for field in dataclasses.fields(policy)
-        if field.name not in _DERIVED
-    }
-    return {"kind": type(policy).__name__, **parts}
+    halves: dict[str, eqx.Module] = {"belief": policy.belief, "rule": policy.rule}
+    words = {name: type(half).__name__ for name, half in halves.items()}
+    for name, half in halves.items():
+        for field in dataclasses.fields(half):
+            if field.name not in _DERIVED:
+                words[f"{name}.{field.name}"] = _word(_plain(getattr(half, field.name)))
+    return words
 
 
 def what_differs(saved: Any, here: dict[str, str]) -> str:

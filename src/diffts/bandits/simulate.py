@@ -7,83 +7,30 @@ task get the same reward.
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from diffts.bandits.actions import Actions, BestArm
-from diffts.bandits.policies.policy import Policy
+from diffts.bandits.policy import Policy
+from diffts.bandits.rewards import RewardModel
+from diffts.bandits.simulation import Simulation
 from diffts.errors import InvalidInputError
-from diffts.problems.problem import RewardModel
 from diffts.seeding import KeyArray, Seed, as_key
 from diffts.stacking import layout, stack
 from diffts.validation import finite_array, whole_number
 
+__all__ = ["STATE_BYTES", "Simulation", "simulate", "simulate_side_by_side"]
+
 #: Bytes of policy state that are simulated together: larger batches fall out of the CPU's cache.
 STATE_BYTES = {"cpu": 2**23, "gpu": 2**35, "tpu": 2**33}
-
-
-@dataclasses.dataclass(frozen=True)
-class Simulation:
-    """What happened, at the recorded rounds.
-
-    Attributes:
-        rounds: the recorded rounds, counted from 1, ``(R,)``.
-        regret: cumulative regret up to each of them, ``(R, tasks)``.
-        simple_regret: regret of the action recommended after each of them, ``(R, tasks)``.
-        chosen: the arm played in each of them, ``(R, tasks)``; -1 for sets of arms.
-        seconds: wall-clock time, compilation included.
-        decisions_per_second: decisions of all tasks a second, compilation left out (the median
-            over blocks of rounds).
-    """
-
-    rounds: NDArray[np.int64]
-    regret: NDArray[np.float64]
-    simple_regret: NDArray[np.float64]
-    chosen: NDArray[np.int64]
-    seconds: float
-    decisions_per_second: float
-
-    @property
-    def mean_regret(self) -> NDArray[np.float64]:
-        """Mean over tasks of the cumulative regret, ``(R,)``."""
-        return self.regret.mean(1)
-
-    @property
-    def stderr_regret(self) -> NDArray[np.float64]:
-        """Standard error of that mean, ``(R,)``."""
-        return _standard_error(self.regret)
-
-    @property
-    def share_right(self) -> NDArray[np.float64]:
-        """Share of tasks whose recommended action is a best one, ``(R,)``."""
-        return (self.simple_regret <= 1e-6).mean(1)
-
-    def rows(self, **labels: Any) -> Iterator[dict[str, Any]]:
-        """Flat rows for any data frame: one for each recorded round and task."""
-        for r, done in enumerate(self.rounds):
-            for task in range(self.regret.shape[1]):
-                yield {
-                    **labels,
-                    "task": task,
-                    "round": int(done),
-                    "regret": float(self.regret[r, task]),
-                    "simple_regret": float(self.simple_regret[r, task]),
-                    "chosen": int(self.chosen[r, task]),
-                }
-
-
-def _standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    tasks = values.shape[1]
-    return values.std(1, ddof=1) / np.sqrt(tasks) if tasks > 1 else np.zeros(len(values))
 
 
 def simulate(
@@ -112,7 +59,16 @@ def simulate(
 
     Tasks are spread over all local devices, and simulated in batches that bound the memory.
     """
-    return _simulate([policy], tasks, rewards, horizon, actions, record_every, [seed], on_block)[0]
+    return simulate_side_by_side(
+        [policy],
+        tasks,
+        rewards,
+        horizon=horizon,
+        actions=actions,
+        record_every=record_every,
+        seeds=[seed],
+        on_block=on_block,
+    )[0]
 
 
 def simulate_side_by_side(
@@ -135,25 +91,12 @@ def simulate_side_by_side(
     """
     if not policies:
         raise InvalidInputError("policies: none given")
-    if any(layout(policy) != layout(policies[0]) for policy in policies):
+    policy, count, several = policies[0], len(policies), len(policies) > 1
+    if any(layout(other) != layout(policy) for other in policies[1:]):
         raise InvalidInputError("policies: not of one kind; simulate them one by one")
-    seeds = [0] * len(policies) if seeds is None else seeds
-    if len(seeds) != len(policies):
-        raise InvalidInputError(f"seeds: {len(seeds)} for {len(policies)} policies")
-    return _simulate(policies, tasks, rewards, horizon, actions, record_every, seeds, on_block)
-
-
-def _simulate(
-    policies: Sequence[Policy],
-    tasks: ArrayLike,
-    rewards: RewardModel,
-    horizon: int,
-    actions: Actions | None,
-    record_every: int | None,
-    seeds: Sequence[Seed],
-    on_block: Callable[[int, int], None] | None,
-) -> list[Simulation]:
-    policy, count = policies[0], len(policies)
+    seeds = [0] * count if seeds is None else seeds
+    if len(seeds) != count:
+        raise InvalidInputError(f"seeds: {len(seeds)} for {count} policies")
     means = finite_array("tasks", tasks, ndim=2)
     if means.shape[1] != policy.n_arms or not len(means):
         raise InvalidInputError(
@@ -167,15 +110,13 @@ def _simulate(
         )
     every = -(-horizon // 250) if record_every is None else record_every
     every = whole_number("record_every", every, 1, horizon)
-    keys = [as_key(seed) for seed in seeds]
 
+    # One policy is played without an axis of policies, which would cost it time.
+    player = stack(policies) if several else policy
+    keys = [as_key(seed) for seed in seeds]
+    key = jnp.stack(keys) if several else keys[0]
     devices = jax.local_devices()
     batch = _batch_size(policy, len(means), len(devices), count)
-    sharding = _over_devices(devices, count > 1)
-    play: Any = _play if count == 1 else _play_several
-    player = policy if count == 1 else stack(policies)
-    key = keys[0] if count == 1 else jnp.stack(keys)
-    blocks = _blocks(horizon, every)
     started = time.perf_counter()
     measured: list[Any] = []
     speeds: list[float] = []
@@ -183,25 +124,16 @@ def _simulate(
     for first in range(0, len(means), batch):
         index = np.arange(first, first + batch)
         here = jnp.asarray(means[np.minimum(index, len(means) - 1)], jnp.float32)
-        placed = _over_devices(devices, False)
-        here, numbers = (jax.device_put(leaf, placed) for leaf in (here, index))
+        here, numbers = jax.device_put((here, index), _over_devices(devices, axis=0))
+        game = _Game(actions, rewards, here, numbers)
         # Placed like what comes back, or the second block would be compiled anew.
-        states = jax.device_put(_initial_states(player, numbers, count > 1), sharding)
+        states = _initial_states(player, numbers, several)
+        states = jax.device_put(states, _over_devices(devices, axis=int(several)))
         parts = []
-        for start, gap, length in blocks:
+        for start, gap, length in _blocks(horizon, every):
             before = time.perf_counter()
-            states, part = play(
-                player,
-                actions,
-                rewards,
-                key,
-                here,
-                numbers,
-                states,
-                jnp.int32(start),  # an array: a Python number would be compiled in
-                gap,
-                length,
-            )
+            first_round = jnp.int32(start)  # an array: a Python number would be compiled in
+            states, part = _play(player, key, states, several, game, first_round, gap, length)
             parts.append(jax.tree.map(np.asarray, part))
             decisions = count * min(batch, len(means) - first) * length * gap
             done += decisions
@@ -258,34 +190,54 @@ def _batch_size(policy: Policy, tasks: int, devices: int, policies: int) -> int:
     return -(-even // devices) * devices
 
 
-def _over_devices(devices: list[Any], second_axis: bool) -> jax.sharding.Sharding:
-    """Tasks spread over the devices: along the first axis, or after the one of the policies."""
+def _over_devices(devices: list[Any], axis: int) -> jax.sharding.Sharding:
+    """Tasks, which are on this axis, spread over the devices."""
     mesh = jax.sharding.Mesh(np.asarray(devices), ("tasks",))
-    axes = (None, "tasks") if second_axis else ("tasks",)
-    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
+    place = jax.sharding.PartitionSpec(*[None] * axis, "tasks")
+    return jax.sharding.NamedSharding(mesh, place)
+
+
+class _Game(NamedTuple):
+    """What a batch of N tasks is played by, and the tasks' own numbers."""
+
+    actions: Actions
+    rewards: RewardModel
+    means: Float[Array, "N K"]
+    numbers: Int[Array, " N"]
+
+
+def _of_each(function: Callable[..., Any], several: bool) -> Callable[..., Any]:
+    """A function of one policy's arguments, or of those of several, stacked."""
+    return eqx.filter_vmap(function) if several else function
 
 
 @eqx.filter_jit
-def _initial_states(policy: Policy, numbers: Int[Array, " N"], several: bool) -> Any:
+def _initial_states(player: Policy, numbers: Int[Array, " N"], several: bool) -> Any:
+    """State and regret of each task, before the first round."""
+
     def of_one(policy: Policy) -> Any:
         return jax.vmap(lambda _: (policy.init(), jnp.float32(0.0)))(numbers)
 
-    return eqx.filter_vmap(of_one)(policy) if several else of_one(policy)
+    return _of_each(of_one, several)(player)
+
+
+@eqx.filter_jit
+def _play(player: Policy, key: KeyArray, states: Any, several: bool, *rest: Any) -> Any:
+    """``_play_rounds`` of one policy, or of several at once: what is theirs is stacked."""
+    return _of_each(lambda *own: _play_rounds(*own, *rest), several)(player, key, states)
 
 
 def _play_rounds(
     policy: Policy,
-    actions: Actions,
-    rewards: RewardModel,
     key: KeyArray,
-    means: Float[Array, "N K"],
-    numbers: Int[Array, " N"],
     states: Any,
+    game: _Game,
     first_round: Int[Array, ""],
     every: int,
     records: int,
-) -> tuple[Any, tuple[Array, Array, Array]]:
+) -> tuple[Any, tuple[Array, ...]]:
     """``records × every`` rounds of a batch of tasks; the records have shape ``(records, N)``."""
+    actions, rewards = game.actions, game.rewards
     reward_key, policy_key = jax.random.split(key)
     arms = jnp.arange(policy.n_arms)
 
@@ -304,9 +256,7 @@ def _play_rounds(
         regret = regret + best - jnp.sum(jnp.where(action, mean, 0.0))
         return (state, regret, action), None
 
-    def task_records(
-        mean: Float[Array, " K"], number: Int[Array, ""], state: Any
-    ) -> tuple[Any, tuple[Array, Array, Array]]:
+    def task_records(mean: Float[Array, " K"], number: Int[Array, ""], state: Any) -> Any:
         best = jnp.sum(jnp.where(actions.best(mean), mean, 0.0))
 
         def record(carry: Any, r: Int[Array, ""]) -> tuple[Any, tuple[Array, Array, Array]]:
@@ -325,20 +275,5 @@ def _play_rounds(
         (inside, regret, _), rows = jax.lax.scan(record, start, jnp.arange(records))
         return (inside, regret), rows
 
-    states, rows = jax.vmap(task_records)(means, numbers, states)
-    return states, tuple(jnp.swapaxes(leaf, 0, 1) for leaf in rows)  # type: ignore[return-value]
-
-
-_play = eqx.filter_jit(_play_rounds)
-
-
-@eqx.filter_jit
-def _play_several(policies: Policy, *given: Any) -> Any:
-    """``_play_rounds`` of stacked policies: states and records have an axis of policies first."""
-    actions, rewards, keys, means, numbers, states, *rest = given
-    play: Any = _play_rounds
-
-    def of_one(policy: Policy, key: KeyArray, state: Any) -> Any:
-        return play(policy, actions, rewards, key, means, numbers, state, *rest)
-
-    return eqx.filter_vmap(of_one)(policies, keys, states)
+    states, rows = jax.vmap(task_records)(game.means, game.numbers, states)
+    return states, tuple(jnp.swapaxes(leaf, 0, 1) for leaf in rows)

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from diffts.bandits.actions import actions_of
 from diffts.bandits.policies import Ingredients, check_policy, make_policy
 from diffts.bandits.simulate import Simulation, simulate
 from diffts.diffusion.exact import Gaussian, GaussianMixture
@@ -220,7 +219,7 @@ class Race:
         on_block: Callable[[int, int], None] | None = None,
     ) -> Simulation:
         """Simulate one policy on the test tasks; all policies see the same rewards."""
-        actions = actions_of(self.problem)
+        actions = self.problem.actions
         given = Ingredients(
             actions=actions,
             noise_std=self.problem.noise_std if noise_std is None else noise_std,
@@ -241,16 +240,6 @@ class Race:
             seed=self.seed,
             on_block=on_block,
         )
-
-
-def sets_for_choices(problem: Problem, seed: int = 0) -> TaskSets:
-    """Tasks to learn from, with development tasks in the place of the test tasks.
-
-    For sweeps and benchmarks: what is chosen by looking at a result must not be judged by the
-    tasks that it was chosen on.
-    """
-    tasks = problem.split(seed=seed)
-    return tasks._replace(test=problem.development(seed=seed, beside=tasks))
 
 
 def past_and_test(problem: Problem, past: int | None, test: int | None, seed: int) -> TaskSets:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from diffts.bandits.rewards import GaussianRewards, RewardModel
 from diffts.problems.bidding import Bidding, WinLoseRewards
 from diffts.problems.groups import Groups
 from diffts.problems.imperfect import Corruption, ImperfectSets, corrupt
@@ -11,9 +12,7 @@ from diffts.problems.labeled_arms import LabeledArms, LabeledArmsCommon
 from diffts.problems.maze import Maze
 from diffts.problems.popular_niche import PopularNiche
 from diffts.problems.problem import (
-    GaussianRewards,
     Problem,
-    RewardModel,
     SuggestedNetwork,
     TaskSets,
 )

@@ -13,11 +13,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike, NDArray
 
+from diffts.bandits.rewards import RewardModel
 from diffts.errors import InvalidInputError
 from diffts.problems.ipinyou_logs import read_slot_prices
 from diffts.problems.problem import (
     Problem,
-    RewardModel,
     SuggestedNetwork,
     Tasks,
     TaskSets,

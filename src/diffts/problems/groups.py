@@ -8,12 +8,11 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from diffts.bandits.rewards import GaussianRewards, RewardModel
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.problems.problem import (
-    GaussianRewards,
     Problem,
-    RewardModel,
     SuggestedNetwork,
     Tasks,
     random_subsets,

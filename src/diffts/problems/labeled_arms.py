@@ -8,10 +8,9 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from diffts.bandits.rewards import GaussianRewards, RewardModel
 from diffts.problems.problem import (
-    GaussianRewards,
     Problem,
-    RewardModel,
     SuggestedNetwork,
     Tasks,
     fixed_array,

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from diffts.bandits.actions import ShortestPath
+from diffts.bandits.rewards import GaussianRewards, RewardModel
 from diffts.errors import InvalidInputError
 from diffts.problems.problem import (
-    GaussianRewards,
     Problem,
-    RewardModel,
     SuggestedNetwork,
     Tasks,
     fixed_array,
@@ -120,6 +120,11 @@ class Maze(Problem):
     def rewards(self) -> RewardModel:
         """``r ~ N(μ^a, 0.1²)`` for every edge of the path."""
         return GaussianRewards(std=0.1)
+
+    @property
+    def actions(self) -> ShortestPath:
+        """Paths from the first cell to the last one."""
+        return ShortestPath(SIDE, SIDE, start=covering_paths())
 
     @property
     def suggested_network(self) -> SuggestedNetwork:

@@ -1,4 +1,4 @@
-"""What a problem is: a distribution over tasks, and how a pull of an arm is rewarded."""
+"""What a problem is: a distribution over tasks, how a pull is rewarded, what may be played."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
+from diffts.bandits.actions import Actions, BestArm
+from diffts.bandits.rewards import RewardModel
 from diffts.seeding import KeyArray, Seed, as_generator
 from diffts.validation import whole_number
 
@@ -27,34 +26,6 @@ class TaskSets(NamedTuple):
     train: Tasks
     calibration: Tasks
     test: Tasks
-
-
-class RewardModel(eqx.Module):
-    """The law of one reward given the task's mean rewards; traceable by JAX."""
-
-    @abc.abstractmethod
-    def __call__(
-        self, key: KeyArray, means: Float[Array, " K"], arms: Int[Array, "*shape"]
-    ) -> Float[Array, "*shape"]:
-        """One independent reward for each entry of ``arms``."""
-
-
-class GaussianRewards(RewardModel):
-    """``r ~ N(μ^a, std²)``, independent from pull to pull.
-
-    >>> noiseless = GaussianRewards(std=0.0)
-    >>> noiseless(jax.random.key(0), jnp.array([0.25, 0.5]), jnp.array([1, 0, 1])).tolist()
-    [0.5, 0.25, 0.5]
-    """
-
-    std: float = eqx.field(static=True)
-
-    def __call__(
-        self, key: KeyArray, means: Float[Array, " K"], arms: Int[Array, "*shape"]
-    ) -> Float[Array, "*shape"]:
-        """The means of ``arms`` plus fresh Gaussian noise."""
-        expected = jnp.asarray(means)[arms]
-        return expected + self.std * jax.random.normal(key, expected.shape, expected.dtype)
 
 
 @dataclass(frozen=True)
@@ -88,6 +59,7 @@ class Problem(abc.ABC):
         version: raised, by hand, when the law of tasks or rewards or their random numbers change:
             results of another version are not this problem's.
         rewards: the law of a reward; a pytree, to be passed into compiled functions.
+        actions: what may be played; single arms unless a problem says otherwise.
         suggested_network: a network that suits these tasks, if there is advice to give.
     """
 
@@ -102,6 +74,11 @@ class Problem(abc.ABC):
     @abc.abstractmethod
     def rewards(self) -> RewardModel:
         """The law of a reward."""
+
+    @property
+    def actions(self) -> Actions:
+        """What may be played: one arm."""
+        return BestArm(self.n_arms)
 
     @property
     def suggested_network(self) -> SuggestedNetwork | None:
@@ -161,6 +138,15 @@ class Problem(abc.ABC):
         del beside  # other streams have other tasks
         n = whole_number("n", self.default_sizes[2] if n is None else n, 0)
         return self.sample(n, self._development_stream(seed))
+
+    def sets_for_choices(self, seed: Seed = 0) -> TaskSets:
+        """A split with development tasks in the place of the test tasks.
+
+        For sweeps and benchmarks: what is chosen by looking at a result must not be judged by the
+        tasks that it was chosen on.
+        """
+        tasks = self.split(seed=seed)
+        return tasks._replace(test=self.development(seed=seed, beside=tasks))
 
     def _development_stream(self, seed: Seed) -> np.random.Generator:
         """The stream after those of the training, calibration and test tasks."""

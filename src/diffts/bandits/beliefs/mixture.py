@@ -1,4 +1,4 @@
-"""Policies with a Gaussian or Gaussian-mixture prior, and their exact posteriors.
+"""A Gaussian or a Gaussian-mixture prior, with its exact posterior: GTS-full and GMMTS.
 
 A draw needs no factorisation of the posterior covariance ``S``. With ``x'`` a draw from the
 prior, ``z ~ N(0, I)``, counts ``n`` and empirical means ``ȳ``,
@@ -20,53 +20,18 @@ Maze came out up to six times too large that way.)
 
 from __future__ import annotations
 
+from typing import final
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float, Int
 
-from diffts.bandits.policies.policy import (
-    History,
-    HistoryPolicy,
-    HistoryState,
-    Policy,
-    as_noise_std,
-)
+from diffts.bandits.beliefs.belief import Belief, as_noise_std
+from diffts.bandits.history import History
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.seeding import KeyArray
-
-
-class DiagonalGTS(HistoryPolicy):
-    """GTS-diag: Thompson sampling with independent Gaussian priors, one for each arm."""
-
-    n_arms: int = eqx.field(static=True)
-    mean: Float[Array, " K"]
-    variance: Float[Array, " K"]
-    noise_std: Float[Array, ""]
-
-    def __init__(self, prior: Gaussian, noise_std: float) -> None:
-        self.n_arms = len(prior.mean)
-        self.mean = jnp.asarray(prior.mean, jnp.float32)
-        self.variance = jnp.asarray(prior.std**2, jnp.float32)
-        self.noise_std = as_noise_std(noise_std)
-
-    def values(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
-        """One draw of each arm."""
-        mean, variance = self._posterior(state.history)
-        return mean + jnp.sqrt(variance) * jax.random.normal(key, mean.shape)
-
-    def estimate(self, state: HistoryState) -> Float[Array, " K"]:
-        """Posterior means."""
-        return self._posterior(state.history)[0]
-
-    def _posterior(self, history: History) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
-        """``v' = v σ² / (σ² + n v)`` and ``m' = (σ² m + v Σr) / (σ² + n v)``, safe for v = 0."""
-        noise = self.noise_std**2
-        total = noise + history.counts * self.variance
-        mean = (noise * self.mean + self.variance * history.sums) / total
-        return mean, self.variance * noise / total
 
 
 class MixtureState(eqx.Module):
@@ -87,8 +52,9 @@ class MixtureState(eqx.Module):
     whitening: Float[Array, "C K K"] | None = None
 
 
-class MixturePosterior(Policy):
-    """The exact posterior of a Gaussian mixture, updated round by round; for the classes below.
+@final
+class MixtureBelief(Belief):
+    """The exact posterior of a Gaussian mixture (of one component: a Gaussian), round by round.
 
     Attributes:
         single_arm: whether an action is one arm (rank-one updates) or a set (solve anew).
@@ -98,10 +64,10 @@ class MixturePosterior(Policy):
 
     n_arms: int = eqx.field(static=True)
     single_arm: bool = eqx.field(static=True)
-    log_weights: Float[Array, " C"]
-    mean: Float[Array, "C K"]
-    covariance: Float[Array, "C K K"]
-    root: Float[Array, "C K K"]  # root @ root.T is the prior covariance
+    prior_log_weights: Float[Array, " C"]
+    prior_means: Float[Array, "C K"]
+    prior_covariances: Float[Array, "C K K"]
+    prior_roots: Float[Array, "C K K"]  # root @ root.T is the prior covariance
     noise_std: Float[Array, ""]
 
     def __init__(
@@ -113,10 +79,10 @@ class MixturePosterior(Policy):
         roots = basis * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None, :]
         self.n_arms = prior.means.shape[1]
         self.single_arm = single_arm
-        self.log_weights = jnp.log(jnp.asarray(np.maximum(prior.weights, 1e-30), jnp.float32))
-        self.mean = jnp.asarray(prior.means, jnp.float32)
-        self.covariance = jnp.asarray(prior.covariances, jnp.float32)
-        self.root = jnp.asarray(roots, jnp.float32)
+        self.prior_log_weights = jnp.log(jnp.asarray(np.maximum(prior.weights, 1e-30), jnp.float32))
+        self.prior_means = jnp.asarray(prior.means, jnp.float32)
+        self.prior_covariances = jnp.asarray(prior.covariances, jnp.float32)
+        self.prior_roots = jnp.asarray(roots, jnp.float32)
         finest = 1e-4 * np.sqrt(np.diagonal(prior.covariances, axis1=1, axis2=2).max())
         self.noise_std = jnp.maximum(as_noise_std(noise_std), jnp.float32(finest))
 
@@ -124,7 +90,7 @@ class MixturePosterior(Policy):
         """The prior."""
         empty = History.empty(self.n_arms)
         if self.single_arm:  # nothing to solve
-            return MixtureState(empty, self.log_weights, self.covariance)
+            return MixtureState(empty, self.prior_log_weights, self.prior_covariances)
         return self._solve(empty)
 
     def resume(self, history: History) -> MixtureState:
@@ -132,7 +98,7 @@ class MixturePosterior(Policy):
         solved = self._solve(history)
         if not self.single_arm:
             return solved
-        return MixtureState(history, solved.log_weights, self.component_covariance(solved))
+        return MixtureState(history, solved.log_weights, self.component_covariances(solved))
 
     def update(
         self, state: MixtureState, action: Bool[Array, " K"], rewards: Float[Array, " K"]
@@ -146,8 +112,8 @@ class MixturePosterior(Policy):
         noise = self.noise_std**2
         column = state.covariance[:, :, arm]  # (C, K)
         total = noise + column[:, arm]
-        innovation = (state.history.sums - state.history.counts * self.mean) / noise
-        predicted = self.mean[:, arm] + jnp.sum(column * innovation, axis=1)
+        innovation = (state.history.sums - state.history.counts * self.prior_means) / noise
+        predicted = self.prior_means[:, arm] + jnp.sum(column * innovation, axis=1)
         log_weights = state.log_weights - 0.5 * (
             (rewards[arm] - predicted) ** 2 / total + jnp.log(total)
         )
@@ -166,23 +132,48 @@ class MixturePosterior(Policy):
         )
         return MixtureState(history, jax.nn.log_softmax(log_weights), covariance)
 
+    def draw_one(self, key: KeyArray, state: MixtureState) -> Float[Array, " K"]:
+        """One draw: a component by its posterior weight, then that component's Gaussian."""
+        component_key, prior_key, noise_key = jax.random.split(key, 3)
+        component = jax.random.categorical(component_key, state.log_weights)
+        z = jax.random.normal(prior_key, (self.n_arms,))
+        x = self.prior_means[component] + _product(self.prior_roots[component], z)
+        noise = jax.random.normal(noise_key, (self.n_arms,))
+        return self._conditioned(state, component, x, noise)
+
+    def moments(self, state: MixtureState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        """``m = Σ w_k m_k`` and the root of ``Σ w_k (v_k + (m_k - m)²)``."""
+        means = self._component_means(state)
+        weights = jnp.exp(state.log_weights)
+        mean = _product(weights, means)
+        variance = _product(weights, self._variances(state) + (means - mean) ** 2)
+        return mean, jnp.sqrt(jnp.maximum(variance, 0.0))
+
     def estimate(self, state: MixtureState) -> Float[Array, " K"]:
         """Posterior mean."""
-        return _product(jnp.exp(state.log_weights), self.component_mean(state))
+        return self.mean(state)
 
-    def component_mean(self, state: MixtureState) -> Float[Array, "C K"]:
+    def _component_means(self, state: MixtureState) -> Float[Array, "C K"]:
         """Posterior mean of each component: the rule above, from ``μ`` and without noise."""
-        components = jnp.arange(len(self.mean))
+        components = jnp.arange(len(self.prior_means))
         return jax.vmap(lambda k, mean: self._conditioned(state, k, mean, jnp.zeros_like(mean)))(
-            components, self.mean
+            components, self.prior_means
         )
 
-    def component_covariance(self, state: MixtureState) -> Float[Array, "C K K"]:
+    def component_covariances(self, state: MixtureState) -> Float[Array, "C K K"]:
         """Posterior covariance of each component."""
         if state.covariance is not None:
             return state.covariance
         assert state.explained is not None
-        return self.covariance - jax.vmap(lambda V: _product(V.T, V))(state.explained)
+        return self.prior_covariances - jax.vmap(lambda V: _product(V.T, V))(state.explained)
+
+    def _variances(self, state: MixtureState) -> Float[Array, "C K"]:
+        """Posterior variances of each component."""
+        if state.covariance is not None:
+            return jnp.diagonal(state.covariance, axis1=1, axis2=2)
+        assert state.explained is not None
+        prior = jnp.diagonal(self.prior_covariances, axis1=1, axis2=2)
+        return prior - jnp.sum(state.explained**2, axis=1)
 
     def _conditioned(
         self,
@@ -206,7 +197,7 @@ class MixturePosterior(Policy):
     def _solve(self, history: History) -> MixtureState:
         """The posterior from the counts and means alone."""
         scaled = jnp.sqrt(history.counts) / self.noise_std
-        residual = (history.means - self.mean) * scaled
+        residual = (history.means - self.prior_means) * scaled
 
         def of_component(
             covariance: Float[Array, "K K"], q: Float[Array, " K"]
@@ -222,49 +213,11 @@ class MixturePosterior(Policy):
             log_likelihood = -0.5 * jnp.sum(w**2) - jnp.sum(jnp.log(jnp.diag(L)))
             return V, whitening, log_likelihood
 
-        explained, whitening, log_likelihood = jax.vmap(of_component)(self.covariance, residual)
-        log_weights = jax.nn.log_softmax(self.log_weights + log_likelihood)
+        explained, whitening, log_likelihood = jax.vmap(of_component)(
+            self.prior_covariances, residual
+        )
+        log_weights = jax.nn.log_softmax(self.prior_log_weights + log_likelihood)
         return MixtureState(history, log_weights, None, explained, whitening)
-
-
-class MixtureTS(MixturePosterior):
-    """GMMTS, and GTS-full with one component: Thompson sampling with the exact posterior."""
-
-    def values(self, key: KeyArray, state: MixtureState) -> Float[Array, " K"]:
-        """One draw: a component by its posterior weight, then that component's Gaussian."""
-        component_key, prior_key, noise_key = jax.random.split(key, 3)
-        component = jax.random.categorical(component_key, state.log_weights)
-        z = jax.random.normal(prior_key, (self.n_arms,))
-        x = self.mean[component] + _product(self.root[component], z)
-        noise = jax.random.normal(noise_key, (self.n_arms,))
-        return self._conditioned(state, component, x, noise)
-
-
-class GaussianGreedy(MixturePosterior):
-    """Greedy play on the exact posterior mean: what a good prior does without exploration."""
-
-    def values(self, key: KeyArray, state: MixtureState) -> Float[Array, " K"]:
-        """Posterior means."""
-        del key
-        return self.estimate(state)
-
-
-class BayesUCB(MixturePosterior):
-    """The ``1 - 1/t`` quantile of each arm's posterior (Kaufmann et al. 2012), one Gaussian."""
-
-    def values(self, key: KeyArray, state: MixtureState) -> Float[Array, " K"]:
-        """Posterior mean plus the quantile's share of the standard deviation."""
-        del key
-        variance = self._first_variance(state)
-        quantile = ndtri(1.0 - 1.0 / (state.history.rounds + 2.0))
-        return self.component_mean(state)[0] + quantile * jnp.sqrt(jnp.maximum(variance, 0.0))
-
-    def _first_variance(self, state: MixtureState) -> Float[Array, " K"]:
-        """Posterior variances of the one component."""
-        if state.covariance is not None:
-            return jnp.diagonal(state.covariance[0])
-        assert state.explained is not None
-        return jnp.diagonal(self.covariance[0]) - jnp.sum(state.explained[0] ** 2, axis=0)
 
 
 def _product(left: Array, right: Array) -> Array:

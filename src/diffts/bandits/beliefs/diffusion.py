@@ -1,13 +1,15 @@
-"""DiffTS: Thompson sampling with a diffusion prior (the paper's Algorithm DiffTS)."""
+"""The diffusion prior: what was learned from past tasks, given the pulls of this one."""
 
 from __future__ import annotations
+
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diffts.bandits.policies.policy import HistoryPolicy, HistoryState, as_noise_std
+from diffts.bandits.beliefs.belief import HistoryBelief, HistoryState, as_noise_std
 from diffts.diffusion.denoiser import Denoiser
 from diffts.diffusion.posterior import (
     PosteriorSampler,
@@ -21,16 +23,17 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
 
-#: Draws whose mean values the arms of a recommended set.
-ESTIMATE_DRAWS = 8
+#: Draws that mean and standard deviation are taken of.
+MOMENT_DRAWS = 8
 
 
-class DiffTS(HistoryPolicy):
-    """Each round one posterior draw, and the best action under it.
+@final
+class DiffusionBelief(HistoryBelief):
+    """Posterior draws of a diffusion prior, each a reverse chain under the evidence so far.
 
     The recommended arm is the one pulled most: a posterior mean would take many draws, and
     Thompson sampling pulls an arm as often as it holds it for the best. Counts say nothing of the
-    best set of arms, though: there, the mean of ``ESTIMATE_DRAWS`` posterior draws is taken.
+    best set of arms, though: there, the mean of ``MOMENT_DRAWS`` posterior draws is taken.
     """
 
     n_arms: int = eqx.field(static=True)
@@ -64,18 +67,21 @@ class DiffTS(HistoryPolicy):
         self.noise_std = as_noise_std(noise_std)
         self.single_arm = single_arm
 
-    def values(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
+    def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
         """One draw of the mean rewards from their posterior."""
         evidence = self.units.standardise(state.history.evidence(self.noise_std))
         limits = self.units.limits
         drawn = draw(self.sampler, key, self.denoiser, self.steps, evidence, limits)
         return self.units.restore(drawn)
 
+    def moments(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        """Of ``MOMENT_DRAWS`` draws, by the same keys every time."""
+        draws = self.draw(jax.random.key(0), state, MOMENT_DRAWS)
+        return jnp.mean(draws, axis=0), jnp.std(draws, axis=0, ddof=1)
+
     def estimate(self, state: HistoryState) -> Float[Array, " K"]:
         """How often each arm was pulled, and its mean among equals; for sets, a posterior mean."""
         history = state.history
         if self.single_arm:
             return history.counts + 1e-3 * jnp.tanh(history.means)
-        # The same few keys every time: an estimate is a function of the state alone.
-        keys = jax.random.split(jax.random.key(0), ESTIMATE_DRAWS)
-        return jnp.mean(jax.vmap(lambda key: self.values(key, state))(keys), axis=0)
+        return self.mean(state)

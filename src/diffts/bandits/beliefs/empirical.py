@@ -1,0 +1,54 @@
+"""No prior at all: what the pulls of an arm say of that arm."""
+
+from __future__ import annotations
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from diffts.bandits.beliefs.belief import HistoryBelief, HistoryState, as_noise_std
+from diffts.seeding import KeyArray
+
+#: What is known of an arm without pulls: its mean, give or take so many noise levels.
+VAGUE = 1e3
+
+
+@final
+class EmpiricalBelief(HistoryBelief):
+    """``N(mean of the rewards, σ̂²/n)`` for each arm by itself.
+
+    Attributes:
+        unseen: what an arm is worth that was never pulled.
+    """
+
+    n_arms: int = eqx.field(static=True)
+    single_arm: bool = eqx.field(static=True)
+    noise_std: Float[Array, ""]
+    unseen: Float[Array, ""]
+
+    def __init__(self, n_arms: int, noise_std: float = 1.0, unseen: float = 0.0) -> None:
+        self.n_arms, self.single_arm = n_arms, False
+        self.noise_std, self.unseen = as_noise_std(noise_std), jnp.float32(unseen)
+
+    def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
+        """One draw of each arm."""
+        mean, std = self.moments(state)
+        return mean + std * jax.random.normal(key, (self.n_arms,))
+
+    def moments(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        """Empirical means and their standard errors."""
+        history = state.history
+        pulled = history.counts > 0
+        std = self.noise_std / jnp.sqrt(jnp.maximum(history.counts, 1.0))
+        return jnp.where(pulled, history.means, self.unseen), jnp.where(pulled, std, VAGUE * std)
+
+    def estimate(self, state: HistoryState) -> Float[Array, " K"]:
+        """Empirical means, and less than the least of them for arms that were never pulled."""
+        history = state.history
+        pulled = history.counts > 0
+        least = jnp.min(jnp.where(pulled, history.means, jnp.inf))
+        fallback = jnp.where(jnp.isfinite(least), least, 0.0)
+        return jnp.where(pulled, history.means, fallback - 1e-3)

@@ -1,0 +1,47 @@
+"""Independent Gaussian priors: a pull of one arm says nothing of the others."""
+
+from __future__ import annotations
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from diffts.bandits.beliefs.belief import HistoryBelief, HistoryState, as_noise_std
+from diffts.diffusion.exact import Gaussian
+from diffts.seeding import KeyArray
+
+
+@final
+class IndependentBelief(HistoryBelief):
+    """``μ^a ~ N(m^a, v^a)``, one for each arm: the prior of GTS-diag."""
+
+    n_arms: int = eqx.field(static=True)
+    single_arm: bool = eqx.field(static=True)
+    prior_mean: Float[Array, " K"]
+    prior_variance: Float[Array, " K"]
+    noise_std: Float[Array, ""]
+
+    def __init__(self, prior: Gaussian, noise_std: float) -> None:
+        self.n_arms, self.single_arm = len(prior.mean), False
+        self.prior_mean = jnp.asarray(prior.mean, jnp.float32)
+        self.prior_variance = jnp.asarray(prior.std**2, jnp.float32)
+        self.noise_std = as_noise_std(noise_std)
+
+    def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
+        """One draw of each arm."""
+        mean, std = self.moments(state)
+        return mean + std * jax.random.normal(key, mean.shape)
+
+    def moments(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        """``v' = v σ² / (σ² + n v)`` and ``m' = (σ² m + v Σr) / (σ² + n v)``, safe for v = 0."""
+        history, noise = state.history, self.noise_std**2
+        total = noise + history.counts * self.prior_variance
+        mean = (noise * self.prior_mean + self.prior_variance * history.sums) / total
+        return mean, jnp.sqrt(self.prior_variance * noise / total)
+
+    def estimate(self, state: HistoryState) -> Float[Array, " K"]:
+        """Posterior means."""
+        return self.mean(state)

@@ -1,0 +1,206 @@
+"""The policies that people know by name, each a belief and a rule; looked up by name here.
+
+``DiffTS(prior, noise_std)`` and its like return a :class:`~diffts.bandits.policy.Policy`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from diffts.bandits.actions import Actions
+from diffts.bandits.beliefs import (
+    DiffusionBelief,
+    EmpiricalBelief,
+    IndependentBelief,
+    MixtureBelief,
+)
+from diffts.bandits.policy import Policy
+from diffts.bandits.rules import (
+    BayesUCBRule,
+    EpsilonGreedyRule,
+    GreedyRule,
+    Rule,
+    ThompsonRule,
+    TopTwoRule,
+    UCBRule,
+    UniformRule,
+)
+from diffts.diffusion.exact import Gaussian, GaussianMixture
+from diffts.diffusion.posterior import PosteriorSampler
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.errors import InvalidInputError
+from diffts.validation import positive_number
+
+
+def DiffTS(
+    prior: DiffusionPrior,
+    noise_std: float,
+    *,
+    steps: int | None = None,
+    sampler: str | PosteriorSampler = "paper",
+    variance: str = "calibrated",
+    single_arm: bool = True,
+) -> Policy:
+    """Thompson sampling with a diffusion prior (the paper's Algorithm DiffTS).
+
+    Args:
+        prior: the diffusion prior.
+        noise_std: assumed standard deviation of one reward.
+        steps: how long a chain, and
+        sampler: by which steps, and
+        variance: with how much noise to draw (see ``DiffusionPrior.posterior_sample``).
+        single_arm: whether an action is one arm, or a set.
+    """
+    belief = DiffusionBelief(
+        prior, noise_std, steps=steps, sampler=sampler, variance=variance, single_arm=single_arm
+    )
+    return Policy(belief, ThompsonRule())
+
+
+def MixtureTS(
+    prior: Gaussian | GaussianMixture, noise_std: float, *, single_arm: bool = True
+) -> Policy:
+    """GMMTS, and GTS-full with a Gaussian: Thompson sampling with the exact posterior."""
+    return Policy(MixtureBelief(prior, noise_std, single_arm=single_arm), ThompsonRule())
+
+
+def GaussianGreedy(
+    prior: Gaussian | GaussianMixture, noise_std: float, *, single_arm: bool = True
+) -> Policy:
+    """Greedy play on the exact posterior mean."""
+    return Policy(MixtureBelief(prior, noise_std, single_arm=single_arm), GreedyRule())
+
+
+def BayesUCB(
+    prior: Gaussian | GaussianMixture, noise_std: float, *, single_arm: bool = True
+) -> Policy:
+    """The ``1 - 1/t`` quantile of each arm's exact posterior."""
+    return Policy(MixtureBelief(prior, noise_std, single_arm=single_arm), BayesUCBRule())
+
+
+def DiagonalGTS(prior: Gaussian, noise_std: float) -> Policy:
+    """GTS-diag: Thompson sampling with independent Gaussian priors, one for each arm."""
+    return Policy(IndependentBelief(prior, noise_std), ThompsonRule())
+
+
+def UCB1(n_arms: int, noise_std: float, index: Literal["paper", "standard"] = "paper") -> Policy:
+    """Empirical means plus a bonus; each arm once first (see :class:`UCBRule`)."""
+    return Policy(EmpiricalBelief(n_arms, noise_std), UCBRule(index))
+
+
+def EpsilonGreedy(n_arms: int, epsilon: float = 0.1, optimistic: float = 1.0) -> Policy:
+    """Greedy on the empirical means, random with probability ε.
+
+    Arms that were never pulled count as ``optimistic``, so that each gets its turn.
+    """
+    return Policy(EmpiricalBelief(n_arms, unseen=optimistic), EpsilonGreedyRule(epsilon))
+
+
+def Uniform(n_arms: int) -> Policy:
+    """Uniform play."""
+    return Policy(EmpiricalBelief(n_arms), UniformRule())
+
+
+def TopTwo(base: Policy, beta: float = 0.5, redraws: int = 8) -> Policy:
+    """Top-two Thompson sampling with the belief of another policy."""
+    return Policy(base.belief, TopTwoRule(beta, redraws))
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What policies are made from; each is asked for only by the policies that need it.
+
+    Attributes:
+        actions: what may be played.
+        noise_std: assumed noise level ``σ̂``.
+        prior: gives the diffusion prior.
+        gaussian: gives the Gaussian fitted to the same data.
+        mixture: gives the mixture of n components fitted to the same data.
+        sampler, steps, variance: how DiffTS draws.
+        diagonal: gives the Gaussian of independent arms, where that is a fit of its own.
+    """
+
+    actions: Actions
+    noise_std: float
+    prior: Callable[[], DiffusionPrior]
+    gaussian: Callable[[], Gaussian]
+    mixture: Callable[[int], GaussianMixture]
+    sampler: str = "paper"
+    steps: int | None = None
+    variance: str = "calibrated"
+    diagonal: Callable[[], Gaussian] | None = None
+
+    def __post_init__(self) -> None:
+        positive_number("noise_std", self.noise_std)
+
+    def diffusion(self, rule: Rule) -> Policy:
+        """A rule on the diffusion prior."""
+        belief = DiffusionBelief(
+            self.prior(),
+            self.noise_std,
+            sampler=self.sampler,
+            steps=self.steps,
+            variance=self.variance,
+            single_arm=self.actions.single_arm,
+        )
+        return Policy(belief, rule)
+
+    def exact(self, rule: Rule, components: int | None = None) -> Policy:
+        """A rule on the exact posterior of the Gaussian, or of a mixture."""
+        prior = self.gaussian() if components is None else self.mixture(components)
+        single_arm = self.actions.single_arm
+        return Policy(MixtureBelief(prior, self.noise_std, single_arm=single_arm), rule)
+
+
+POLICIES: dict[str, Callable[[Ingredients], Policy]] = {
+    "diffts": lambda given: given.diffusion(ThompsonRule()),
+    "diffts-top-two": lambda given: given.diffusion(TopTwoRule()),
+    "ucb1": lambda given: UCB1(given.actions.n_arms, given.noise_std),
+    "ucb1-standard": lambda given: UCB1(given.actions.n_arms, given.noise_std, "standard"),
+    "gts-diag": lambda given: DiagonalGTS((given.diagonal or given.gaussian)(), given.noise_std),
+    "gts-full": lambda given: given.exact(ThompsonRule()),
+    "gts-top-two": lambda given: given.exact(TopTwoRule()),
+    "gaussian-greedy": lambda given: given.exact(GreedyRule()),
+    "bayes-ucb": lambda given: given.exact(BayesUCBRule()),
+    "epsilon-greedy": lambda given: EpsilonGreedy(given.actions.n_arms),
+    "uniform": lambda given: Uniform(given.actions.n_arms),
+}
+_MIXTURE = re.compile(r"gmmts-(\d{1,4})")
+
+
+def check_policy(name: str) -> str:
+    """The name itself if it is one of ``POLICIES`` or ``gmmts-N``; else a clear error."""
+    matched = _MIXTURE.fullmatch(name)
+    if name in POLICIES or (matched and int(matched[1]) > 0):
+        return name
+    known = ", ".join([*sorted(POLICIES), "gmmts-N"])
+    raise InvalidInputError(f"policies: unknown {name!r}; choose from {known}")
+
+
+def make_policy(name: str, given: Ingredients) -> Policy:
+    """The policy of that name: one of ``POLICIES``, or ``gmmts-N`` with N components."""
+    check_policy(name)
+    if matched := _MIXTURE.fullmatch(name):
+        return given.exact(ThompsonRule(), int(matched[1]))
+    return POLICIES[name](given)
+
+
+__all__ = [
+    "POLICIES",
+    "UCB1",
+    "BayesUCB",
+    "DiagonalGTS",
+    "DiffTS",
+    "EpsilonGreedy",
+    "GaussianGreedy",
+    "Ingredients",
+    "MixtureTS",
+    "Policy",
+    "TopTwo",
+    "Uniform",
+    "check_policy",
+    "make_policy",
+]
