@@ -27,7 +27,7 @@ from rich.table import Table
 from diffts.bandits.actions import BestArm
 from diffts.bandits.policies import UCB1, DiagonalGTS, Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate
-from diffts.learning.gaussian import fit_gaussian
+from diffts.learning import fit_gaussian
 from diffts.problems import PopularNiche
 
 Choose = Callable[[], int]

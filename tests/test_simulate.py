@@ -10,7 +10,7 @@ from diffts import DiffusionPrior, Gaussian, InvalidInputError
 from diffts.bandits.actions import BestArm
 from diffts.bandits.policies import UCB1, DiagonalGTS, DiffTS, MixtureTS, Uniform
 from diffts.bandits.simulate import STATE_BYTES, simulate
-from diffts.learning.gaussian import fit_gaussian, fit_mixture
+from diffts.learning import fit_gaussian, fit_mixture
 from diffts.problems import GaussianRewards, Maze, PopularNiche
 from popular_niche_oracle import ExactThompson
 

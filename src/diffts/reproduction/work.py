@@ -17,14 +17,12 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from diffts.bandits.actions import actions_of
 from diffts.bandits.policies import Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate_side_by_side
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.learning import FactorFit, Lesson, Progress, calibrate, fit_start, learn_priors
-from diffts.learning import gaussian as fits
-from diffts.learning.mixture_em import fit_mixture_imperfect
+from diffts.learning.fits import fit_diagonal, fit_gaussian, fit_mixture
 from diffts.problems import Bidding, TaskSets, corrupt, get_problem
 from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_versions
 from diffts.reproduction.profile import Profile
@@ -49,7 +47,7 @@ class ProblemData:
 
     def __init__(self, name: str, profile: Profile, store: Store) -> None:
         self.problem, self.profile, self.store = get_problem(name), profile, store
-        self.actions = actions_of(self.problem)
+        self.actions = self.problem.actions
 
     @cached_property
     def sets(self) -> TaskSets:
@@ -76,18 +74,14 @@ class ProblemData:
 
     def gaussian(self, data: str, diagonal: bool = False) -> Gaussian:
         """The Gaussian fitted to the training tasks; of independent arms if ``diagonal``."""
-        past, _ = self.past(data)
-        if DATA[data] is None:
-            return fits.fit_gaussian(past)
-        return (fits.fit_diagonal_imperfect if diagonal else fits.fit_gaussian_imperfect)(past)
+        return (fit_diagonal if diagonal else fit_gaussian)(self.past(data)[0])
 
     def mixture(self, data: str, components: int) -> GaussianMixture:
         """The mixture fitted to them; kept, since it can take minutes."""
         part = self.fit_part(data, f"mixture{components}")
 
         def fit() -> list[Made]:
-            how = fits.fit_mixture if DATA[data] is None else fit_mixture_imperfect
-            mixture = how(self.past(data)[0], components, seed=SEED)
+            mixture = fit_mixture(self.past(data)[0], components, seed=SEED)
             arrays: Arrays = {
                 "weights": mixture.weights,
                 "means": mixture.means.astype(np.float32),
@@ -200,8 +194,8 @@ class Reproduction:
         lessons = [
             Lesson(
                 *data.past(spec.data),
-                procedure=learner.procedure,
-                config=setup.training,
+                **({"config": setup.training} if DATA[spec.data] is None
+                   else {"procedure": learner.procedure}),  # fmt: skip
                 seed=spec.seed,
                 start=data.factors(spec.data) if _starts_from_fit(spec) else None,
             )
@@ -344,5 +338,5 @@ def _starts_from_fit(spec: PriorSpec) -> bool:
 
 def exact_errors(prior: DiffusionPrior, exact: Any, seed: int) -> NDArray[Any]:
     """The errors τ ``(L, K)`` of a prior's denoiser on exact tasks ``(N, K)``."""
-    standard = (np.asarray(exact) - float(prior.shift)) / float(prior.scale)
+    standard = prior.units.standard(np.asarray(exact))
     return np.asarray(calibrate(prior.denoiser, standard, schedule=prior.schedule, seed=seed))

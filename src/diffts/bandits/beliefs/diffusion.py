@@ -10,18 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from diffts.bandits.beliefs.belief import HistoryBelief, HistoryState, as_noise_std
-from diffts.diffusion.denoiser import Denoiser
-from diffts.diffusion.posterior import (
-    PosteriorSampler,
-    ReverseStep,
-    as_sampler,
-    draw,
-    reverse_steps,
-)
-from diffts.diffusion.units import Units
+from diffts.diffusion.posterior import VARIANCE_MODES, PosteriorSampler, as_sampler
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
+from diffts.validation import one_of, whole_number
 
 #: Draws that mean and standard deviation are taken of.
 MOMENT_DRAWS = 8
@@ -37,10 +30,10 @@ class DiffusionBelief(HistoryBelief):
     """
 
     n_arms: int = eqx.field(static=True)
-    denoiser: Denoiser
-    steps: ReverseStep
+    prior: DiffusionPrior
     sampler: PosteriorSampler
-    units: Units
+    steps: int | None = eqx.field(static=True)
+    variance: str = eqx.field(static=True)
     noise_std: Float[Array, ""]
     single_arm: bool = eqx.field(static=True)
 
@@ -59,20 +52,20 @@ class DiffusionBelief(HistoryBelief):
                 f"prior: expected a DiffusionPrior, got {type(prior).__name__}; "
                 "DiffusionPrior.load(folder) reads a saved one"
             )
-        self.n_arms = prior.n_arms
-        self.denoiser = prior.denoiser
-        self.steps = reverse_steps(prior.schedule, prior.tau, steps, variance)
+        if steps is not None:
+            steps = whole_number("steps", steps, 1, prior.schedule.n_steps)
+        self.n_arms, self.prior, self.steps = prior.n_arms, prior, steps
+        self.variance = one_of("variance", variance, VARIANCE_MODES)
         self.sampler = as_sampler(sampler)
-        self.units = prior.units
         self.noise_std = as_noise_std(noise_std)
         self.single_arm = single_arm
 
     def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
         """One draw of the mean rewards from their posterior."""
-        evidence = self.units.standardise(state.history.evidence(self.noise_std))
-        limits = self.units.limits
-        drawn = draw(self.sampler, key, self.denoiser, self.steps, evidence, limits)
-        return self.units.restore(drawn)
+        evidence = state.history.evidence(self.noise_std)
+        return self.prior.draw(
+            key, evidence, sampler=self.sampler, steps=self.steps, variance=self.variance
+        )
 
     def moments(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """Of ``MOMENT_DRAWS`` draws, by the same keys every time."""
