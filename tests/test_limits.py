@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from diffts import SAMPLERS, DiffusionPrior, Evidence, TrainingConfig, learn_prior
+from diffts.diffusion.posterior import REFERENCES
 from diffts.priors import builtin_prior
 from diffts.problems import Groups, get_problem
 
@@ -129,12 +130,12 @@ def test_the_solve_of_moment_matching_holds_on_20_groups():
 
 
 def test_exact_observations_win_over_a_prior_without_doubt():
-    """A contradiction: handled alike by the closed forms and by every sampler."""
+    """A contradiction: handled alike by the closed forms and by every sampler of our own."""
     mean, covariance = np.array([0.0, 1.0, 2.0]), np.diag([0.0, 1.0, 0.0])
     evidence = Evidence([5.0, 1.5, 0.0], 0.0, [True, True, False])
     gaussian = DiffusionPrior.gaussian(mean, covariance)
     mixture = DiffusionPrior.mixture([0.5, 0.5], [mean, mean], [covariance, covariance])
-    for sampler in SAMPLERS:
+    for sampler in set(SAMPLERS) - set(REFERENCES):
         for prior in (gaussian, mixture):
             draws = prior.posterior_sample(evidence, n=20, sampler=sampler)
             np.testing.assert_allclose(draws[:, :2], [[5.0, 1.5]] * 20, atol=1e-3)
