@@ -46,3 +46,5 @@ class UNet1d(Network):
     def __call__(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
         """The raw output for one latent."""
         return self.body(x, step)
+
+    evaluate = __call__

@@ -93,6 +93,8 @@ class UNet2d(Network):
         image = blank.at[pixels].set(x, unique_indices=True).reshape(shape)
         return self.body(image, step).reshape(-1)[pixels]
 
+    evaluate = __call__
+
 
 def _distinct_pixels(pixels: Sequence[int], n_arms: int, size: int) -> tuple[int, ...]:
     """One pixel per arm, none twice."""

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from diffts.diffusion.networks.convolution import convolve
-from diffts.diffusion.networks.network import embedding_length, sinusoidal_embedding
+from diffts.diffusion.networks.network import Layers, embed_step, embedding_layers
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
 from diffts.validation import whole_number
@@ -30,9 +30,8 @@ class UNet(eqx.Module):
     enough are padded at their ends by their last value, and the output is cropped.
     """
 
-    embedding_size: int = eqx.field(static=True)
     folds: int = eqx.field(static=True)
-    embed: tuple[eqx.nn.Linear, eqx.nn.Linear]
+    embed: Layers
     inward: Convolution
     down: tuple[Level, ...]
     shrink: tuple[Convolution, ...]
@@ -68,7 +67,6 @@ class UNet(eqx.Module):
         channels = tuple(whole_number("channels", c, 1) for c in channels)
         if not channels:
             raise InvalidInputError("channels: at least one resolution is needed")
-        embedding_size = embedding_length(embedding_size)
         *finer, coarsest = channels
         cells = 2**n_axes  # of one resolution, in one position of the next
         folded = cells ** whole_number("folds", folds, 0)
@@ -82,11 +80,8 @@ class UNet(eqx.Module):
         def convolution(inputs: int, outputs: int, size: int) -> Convolution:
             return Convolution(n_axes, inputs, outputs, size, key=next(keys))
 
-        self.embedding_size, self.folds = embedding_size, folds
-        self.embed = (
-            eqx.nn.Linear(embedding_size, embedding_size, key=next(keys)),
-            eqx.nn.Linear(embedding_size, embedding_size, key=next(keys)),
-        )
+        self.folds = folds
+        self.embed = embedding_layers(embedding_size, (next(keys), next(keys)))
         self.inward = convolution(folded, channels[0], kernel_size)
         self.down = tuple(level(c, c) for c in finer)
         self.bottom = level(coarsest, coarsest)
@@ -99,9 +94,7 @@ class UNet(eqx.Module):
 
     def __call__(self, x: Float[Array, "*sizes"], step: Int[Array, ""]) -> Float[Array, "*sizes"]:
         """The raw output for one signal or image."""
-        embedding = sinusoidal_embedding(step, self.embedding_size).astype(x.dtype)
-        for layer in self.embed:
-            embedding = jax.nn.silu(layer(embedding))
+        embedding = embed_step(self.embed, step, like=x)
         multiple = 2 ** (len(self.down) + self.folds)
         h = jnp.pad(x, [(0, -size % multiple) for size in x.shape], mode="edge")[..., None]
         for _ in range(self.folds):
