@@ -46,7 +46,7 @@ def badly_trained(request):
 
 @pytest.mark.parametrize("sampler", sorted(SAMPLERS))
 def test_draws_stay_where_prior_and_evidence_are(badly_trained, sampler):
-    """Finite, within the range, and no further from the evidence than the prior alone."""
+    """Finite, within the range, and (our own) no further from the evidence than the prior."""
     prior, tasks, without = badly_trained
     rng = np.random.default_rng(2)
     low, high = float(prior.low), float(prior.high)
@@ -70,6 +70,8 @@ def test_draws_stay_where_prior_and_evidence_are(badly_trained, sampler):
     rounding = 1e-5 * (np.abs(lowest) + np.abs(highest))
     assert (draws >= lowest - rounding).all()
     assert (draws <= highest + rounding).all()
+    if sampler in REFERENCES:
+        return  # it follows the network's gradient, which a badly trained one has wrong
     for i, of_case in enumerate(cases):
         here = mask[i]
         missed = np.square(draws[:, i][:, here] - seen[i, here]).mean(1)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from diffts.diffusion.denoiser import Denoiser
+from diffts.diffusion.denoiser import Denoiser, Vector
 from diffts.diffusion.posterior.sampler import PosteriorSampler, ReverseStep
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
@@ -27,19 +26,15 @@ class DPSSampler(PosteriorSampler):
     Where ``σ`` is 0.3 to 1 prior standard deviations, draws lie up to 0.4 posterior standard
     deviations too far towards the evidence, in a spread up to a fifth too narrow. Below 0.05 or
     so, what the last steps add makes observed arms a quarter too wide, and short chains far
-    worse; so noiseless evidence does not give the data back.
+    worse; so noiseless evidence does not give the data back. A badly trained network's gradient
+    may lead away from the evidence.
     """
 
     scale: float = eqx.field(static=True, default=1.0)
 
     def step(
-        self,
-        key: KeyArray,
-        x: Float[Array, " K"],
-        step: ReverseStep,
-        denoiser: Denoiser,
-        evidence: Evidence,
-    ) -> Float[Array, " K"]:
+        self, key: KeyArray, x: Vector, step: ReverseStep, denoiser: Denoiser, evidence: Evidence
+    ) -> Vector:
         """Algorithm 1 of Chung et al., with the noise of each arm in the likelihood."""
         transition, source = step.transition, step.transition.source
         x0_hat, pullback = jax.vjp(lambda latent: denoiser(latent, source), x)
