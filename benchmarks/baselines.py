@@ -24,6 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.measuring import markdown_table
 from diffts.bandits.actions import BestArm
 from diffts.bandits.policies import UCB1, DiagonalGTS, Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate
@@ -125,8 +126,9 @@ def main() -> None:
                 rows.append((policy, name, speed, f"{ratio:.0f} (50: {verdict})"))
     names = ("policy", "library", "decisions / s", "ours / this")
     table = Table(*names)
-    for row in rows:
-        table.add_row(row[0], row[1], f"{row[2]:,.0f}", row[3])
+    written = [(policy, name, f"{speed:,.0f}", ratio) for policy, name, speed, ratio in rows]
+    for row in written:
+        table.add_row(*row)
     Console(width=110).print(table)
     versions = ", ".join(
         f"{package} {version(package)}" for package in ("jax", "numpy", *libraries)
@@ -138,9 +140,7 @@ def main() -> None:
             "Made with `python -m benchmarks.baselines` (`make bench`): Popular and Niche,",
             "200 arms, 100 tasks in one batch for ours, one agent at a time for the others.",
             "",
-            "| " + " | ".join(names) + " |",
-            "|---|---|---:|---:|",
-            *(f"| {p} | {name} | {speed:,.0f} | {ratio} |" for p, name, speed, ratio in rows),
+            *markdown_table(names, written),
             "",
             f"{platform.machine()}, Python {platform.python_version()}, {versions}.",
         ]

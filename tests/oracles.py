@@ -78,6 +78,27 @@ def paper_sampler(
     return x
 
 
+def dps_sampler(
+    covariance: Array, y: Array, sigma: Array, mask: Array, draws: int, rng: np.random.Generator
+) -> Array:
+    """Diffusion posterior sampling for a centred Gaussian, with its gradient in closed form."""
+    alpha_bar = paper_alpha_bar()
+    x = rng.standard_normal((draws, len(covariance)))
+    for here, above in zip(alpha_bar[-2::-1], alpha_bar[:0:-1], strict=True):
+        beta, jacobian = 1 - above / here, gaussian_gain(covariance, above)
+        x0_hat, tau = x @ jacobian.T, gaussian_tau(covariance, above)
+        c0 = np.sqrt(here) * beta / (1 - above)
+        c1 = np.sqrt(1 - beta) * (1 - here) / (1 - above)
+        std = np.sqrt((1 - here) * beta / (1 - above) + c0**2 * tau**2)
+        worth = beta / np.sqrt(1 - beta)
+        residual = np.where(mask, y - x0_hat, 0.0)
+        uphill = (residual / (sigma**2 + worth)) @ jacobian
+        polyak = (residual**2 / (sigma**2 + worth)).sum(1) / (uphill**2).sum(1)
+        x = c0 * x0_hat + c1 * x + std * rng.standard_normal(x.shape)
+        x = x + np.minimum(worth, polyak)[:, None] * uphill
+    return x
+
+
 def moment_law(
     covariance: Array, y: Array, sigma: float, mask: Array, steps: list[int]
 ) -> tuple[Array, Array]:

@@ -30,7 +30,6 @@ class TestSimulatedBidding:
     wins = tasks / payoffs()
 
     def test_says_that_it_is_simulated(self):
-        assert self.problem.is_simulated
         assert "simulated" in self.problem.source
 
     def test_means_are_payoff_times_a_distribution_function(self):
@@ -158,7 +157,6 @@ class TestRealLogs:
     def test_means_of_a_known_slot(self, tmp_path):
         write_original(tmp_path)
         problem = Bidding.from_logs(tmp_path, min_prices=8)
-        assert not problem.is_simulated
         assert problem.source == f"1 real ad slots from {tmp_path.name}"
         means = problem.sample(1, seed=0)[0]
         bids = np.arange(300)

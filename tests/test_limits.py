@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from diffts import SAMPLERS, DiffusionPrior, Evidence, TrainingConfig, learn_prior
+from diffts.diffusion.posterior import REFERENCES
 from diffts.diffusion.units import Units
 from diffts.priors import builtin_prior
 from diffts.problems import Groups, get_problem
@@ -46,7 +47,7 @@ def badly_trained(request):
 
 @pytest.mark.parametrize("sampler", sorted(SAMPLERS))
 def test_draws_stay_where_prior_and_evidence_are(badly_trained, sampler):
-    """Finite, within the range, and no further from the evidence than the prior alone."""
+    """Finite, within the range, and (our own) no further from the evidence than the prior."""
     prior, tasks, without = badly_trained
     rng = np.random.default_rng(2)
     low, high = float(prior.low), float(prior.high)
@@ -70,6 +71,8 @@ def test_draws_stay_where_prior_and_evidence_are(badly_trained, sampler):
     rounding = 1e-5 * (np.abs(lowest) + np.abs(highest))
     assert (draws >= lowest - rounding).all()
     assert (draws <= highest + rounding).all()
+    if sampler in REFERENCES:
+        return  # it follows the network's gradient, which a badly trained one has wrong
     for i, of_case in enumerate(cases):
         here = mask[i]
         missed = np.square(draws[:, i][:, here] - seen[i, here]).mean(1)
@@ -129,12 +132,12 @@ def test_the_solve_of_moment_matching_holds_on_20_groups():
 
 
 def test_exact_observations_win_over_a_prior_without_doubt():
-    """A contradiction: handled alike by the closed forms and by every sampler."""
+    """A contradiction: handled alike by the closed forms and by every sampler of our own."""
     mean, covariance = np.array([0.0, 1.0, 2.0]), np.diag([0.0, 1.0, 0.0])
     evidence = Evidence([5.0, 1.5, 0.0], 0.0, [True, True, False])
     gaussian = DiffusionPrior.gaussian(mean, covariance)
     mixture = DiffusionPrior.mixture([0.5, 0.5], [mean, mean], [covariance, covariance])
-    for sampler in SAMPLERS:
+    for sampler in set(SAMPLERS) - set(REFERENCES):
         for prior in (gaussian, mixture):
             draws = prior.posterior_sample(evidence, n=20, sampler=sampler)
             np.testing.assert_allclose(draws[:, :2], [[5.0, 1.5]] * 20, atol=1e-3)

@@ -7,10 +7,11 @@ import pytest
 
 from diffts import SAMPLERS, DiffusionPrior, Evidence, Gaussian, MomentSampler, PaperSampler
 from diffts import chunks as chunks_module
-from diffts.diffusion.posterior import as_sampler
+from diffts.diffusion.posterior import REFERENCES, as_sampler
 from diffts.diffusion.units import Units
 from oracles import (
     assert_same_moments,
+    dps_sampler,
     gaussian_gain,
     gaussian_tau,
     moment_law,
@@ -158,11 +159,45 @@ def test_damping_holds_the_chain_where_many_arms_say_the_same(rank):
         assert error(prior, undamped) < 2
 
 
+# --- diffusion posterior sampling, the reference ---------------------------------------------
+
+
+@pytest.mark.parametrize("observed", [[0], [0, 1, 2, 3]])
+def test_dps_agrees_with_an_independent_implementation(observed):
+    covariance, values = correlated(5), np.full(5, np.nan)
+    values[observed] = np.array([1.0, 0.5, 1.5, 0.8])[: len(observed)]
+    sigma, mask = np.array([0.3, 1.0, 0.1, 0.5, 1.0]), ~np.isnan(values)
+    prior = DiffusionPrior.gaussian(np.zeros(5), covariance)
+    ours = prior.posterior_sample(Evidence(values, sigma), n=20_000, sampler="dps")
+    theirs = dps_sampler(covariance, values, sigma, mask, 20_000, np.random.default_rng(1))
+    assert_same_law(ours.astype(np.float64), theirs)
+
+
+@pytest.mark.parametrize("std", [1.0, 0.3])
+def test_dps_trusts_the_estimate_too_much(std):
+    """Its bias: too near to the evidence and too narrow, though less so than 'paper' is."""
+    prior = DiffusionPrior.gaussian([0.0], [[1.0]])
+    exact = Gaussian([0.0], [[1.0]]).posterior(Evidence([1.0], std))
+
+    def error(sampler):
+        draws = prior.posterior_sample(Evidence([1.0], std), n=20_000, sampler=sampler)
+        return (draws.mean() - exact.mean[0]) / exact.std[0], draws.std() / exact.std[0] - 1
+
+    (mean, spread), (paper_mean, _) = error("dps"), error("paper")
+    assert 0.1 < mean < paper_mean
+    assert -0.25 < spread < -0.04
+
+
 # --- what every sampler must do ------------------------------------------------------------
 
 
 @pytest.fixture(params=sorted(SAMPLERS))
 def sampler(request):
+    return request.param
+
+
+@pytest.fixture(params=sorted(set(SAMPLERS) - set(REFERENCES)))
+def exact_sampler(request):
     return request.param
 
 
@@ -184,17 +219,25 @@ def test_no_evidence_gives_the_prior(prior, sampler):
     assert np.abs(correlation - 0.5).max() < 0.01 + 4.5 * 0.75 / np.sqrt(40_000)
 
 
-def test_noiseless_evidence_gives_the_data(prior, sampler):
+def test_noiseless_evidence_gives_the_data(prior, exact_sampler):
     data = np.array([[2.0, 6.0, 3.0], [4.0, 4.5, 5.0]])
-    draws = prior.posterior_sample(Evidence.exact(data), sampler=sampler)
+    draws = prior.posterior_sample(Evidence.exact(data), sampler=exact_sampler)
     np.testing.assert_allclose(draws, data, rtol=1e-5)
 
 
 @pytest.mark.parametrize("variance", ["calibrated", "plain", "partial"])
-def test_noiseless_evidence_wins_whatever_the_variance(prior, sampler, variance):
-    data = np.array([2.0, 6.0, 3.0])
-    draws = prior.posterior_sample(Evidence.exact(data), n=5, sampler=sampler, variance=variance)
+def test_noiseless_evidence_wins_whatever_the_variance(prior, exact_sampler, variance):
+    data, evidence = np.array([2.0, 6.0, 3.0]), Evidence.exact([2.0, 6.0, 3.0])
+    draws = prior.posterior_sample(evidence, n=5, sampler=exact_sampler, variance=variance)
     np.testing.assert_allclose(draws, np.tile(data, (5, 1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_a_reference_misses_noiseless_evidence_by_what_its_last_step_adds(prior, reference):
+    """Why it is no posterior sampler, and no worse than that: sd ``τ_1`` around the data."""
+    data = np.array([2.0, 6.0, 3.0])
+    draws = prior.posterior_sample(Evidence.exact(data), n=20_000, sampler=reference)
+    assert_same_moments(draws, data, prior.reconstruction_error[0])
 
 
 def test_more_evidence_narrows_the_draws(prior, sampler):

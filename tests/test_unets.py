@@ -211,9 +211,6 @@ def test_other_pixels_are_background():
         (2, {"pixels": [0, -1]}, "pixels"),
         (2, {"pixels": [0, 0.5]}, "pixels"),
         (2, {"pixels": [0]}, "pixels"),
-        (1, {"pixels": [0], "background": [0.0] * 34}, "background"),
-        (1, {"pixels": [0], "background": [np.nan] * 35}, "background"),
-        (35, {"background": [0.0] * 35}, "background"),
     ],
 )
 def test_bad_layouts_are_refused(n_arms, options, named):

@@ -135,8 +135,12 @@ def _load(folder: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[s
 
 def named_arrays(tree: Any) -> dict[str, NDArray[Any]]:
     """The array leaves of a pytree, named by their path (``.network.inward.weight``)."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+    return {name: np.asarray(leaf) for name, leaf in _named(eqx.filter(tree, eqx.is_array)).items()}
+
+
+def _named(tree: Any) -> dict[str, Any]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
 def with_arrays(skeleton: Tree, arrays: Mapping[str, NDArray[Any]], where: str) -> Tree:
@@ -145,11 +149,7 @@ def with_arrays(skeleton: Tree, arrays: Mapping[str, NDArray[Any]], where: str) 
     def is_slot(leaf: Any) -> bool:
         return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
 
-    slots = eqx.filter(skeleton, is_slot)
-    expected = {
-        jax.tree_util.keystr(path): leaf
-        for path, leaf in jax.tree_util.tree_flatten_with_path(slots)[0]
-    }
+    expected = _named(eqx.filter(skeleton, is_slot))
     if missing := sorted(expected.keys() - arrays.keys()):
         raise ArtifactError(f"{where}: damaged (no array {missing[0]}; {len(missing)} missing)")
     for name, leaf in expected.items():
@@ -193,27 +193,15 @@ def _refuse_foreign(folder: Path, kind: str) -> None:
 @contextlib.contextmanager
 def _turn(folder: Path, shared: bool = False) -> Iterator[bool]:
     """Wait for the folder's lock; yields whether there is one (not on Windows, nor on NFS)."""
-    handle = _lock(folder, shared)
-    try:
-        yield handle is not None
-    finally:
-        if handle is not None:
-            os.close(handle)  # which frees the lock
-
-
-def _lock(folder: Path, shared: bool) -> int | None:
-    """An open handle that holds the folder's lock; None where folders have none."""
-    if fcntl is None:
-        return None
-    handle = None
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-    except OSError:
-        if handle is not None:
-            os.close(handle)
-        return None
-    return handle
+    with contextlib.ExitStack() as held:
+        locked = False
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                handle = os.open(folder, os.O_RDONLY)
+                held.callback(os.close, handle)  # which frees the lock
+                fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+                locked = True
+        yield locked
 
 
 def _remove_stale(folder: Path, named: str, alone: bool) -> None:

@@ -9,6 +9,8 @@ from jaxtyping import Array, Float
 
 from diffts.diffusion.schedule import NoiseLevel
 
+Vector = Float[Array, " K"]  # a value for each arm
+
 
 class Denoiser(eqx.Module):
     """A function of one latent and its noise level; batches are ``jax.vmap``'s business.

@@ -19,8 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.errors import InvalidInputError
 from diffts.validation import finite_array, whole_number
 
-Scalar = Float[Array, ""]
-
 
 class NoiseLevel(NamedTuple):
     """How noisy a latent is: ``x_ℓ = signal · x_0 + noise · z``.

@@ -83,6 +83,10 @@ class Bidding(Problem):
     horizon: ClassVar[int] = 1000
     default_sizes: ClassVar[tuple[int, int, int]] = (1200, 100, 52)
 
+    rewards: ClassVar[RewardModel] = WinLoseRewards()
+    # Neighbouring bids have similar rewards: a curve, to be seen as one.
+    suggested_network: ClassVar[SuggestedNetwork] = SuggestedNetwork("unet-1d", predicts="noise")
+
     win_rates: NDArray[np.float64] | None = None
     source: str = "simulated ad slots"
 
@@ -111,21 +115,6 @@ class Bidding(Problem):
         if (rates < 0).any() or (rates > 1).any() or (np.diff(rates, axis=1) < 0).any():
             raise InvalidInputError("win_rates: must lie in [0, 1] and never fall with the bid")
         object.__setattr__(self, "win_rates", fixed_array(rates))
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether tasks are simulated slots rather than real ones."""
-        return self.win_rates is None
-
-    @property
-    def rewards(self) -> RewardModel:
-        """Win or lose."""
-        return WinLoseRewards()
-
-    @property
-    def suggested_network(self) -> SuggestedNetwork:
-        """Neighbouring bids have similar rewards: a curve, to be seen as one."""
-        return SuggestedNetwork("unet-1d", predicts="noise")
 
     def split(
         self,

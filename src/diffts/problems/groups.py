@@ -44,15 +44,9 @@ class Groups(Problem):
     noise_std: ClassVar[float] = 0.1
     horizon: ClassVar[int] = 500
 
-    @property
-    def rewards(self) -> RewardModel:
-        """``r ~ N(μ^a, 0.1²)``."""
-        return GaussianRewards(std=0.1)
-
-    @property
-    def suggested_network(self) -> SuggestedNetwork:
-        """The order of the groups says nothing, so nothing is gained from locality."""
-        return SuggestedNetwork("residual-mlp")
+    rewards: ClassVar[RewardModel] = GaussianRewards(std=0.1)
+    # The order of the groups says nothing, so nothing is gained from locality.
+    suggested_network: ClassVar[SuggestedNetwork] = SuggestedNetwork("residual-mlp")
 
     def _draw(self, n: int, rng: np.random.Generator) -> Tasks:
         n_active = rng.integers(1, MOST_ACTIVE, size=n, endpoint=True)

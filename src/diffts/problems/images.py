@@ -57,10 +57,7 @@ def read_images(folder: str | PathLike[str]) -> Images:
             f"images: {str(path)!r} does not hold images (magic number {magic}, expected {MAGIC})"
         )
     if len(data) < _HEADER.size:
-        raise InvalidInputError(
-            f"images: {str(path)!r} is cut off: {len(data)} bytes, the header alone has "
-            f"{_HEADER.size}"
-        )
+        raise InvalidInputError(f"images: {str(path)!r} is cut off: {len(data)} bytes in all")
     _, n, height, width = _HEADER.unpack_from(data)
     if not n * height * width:
         raise InvalidInputError(f"images: {str(path)!r} is empty: {n} images, {height} x {width}")

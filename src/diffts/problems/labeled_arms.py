@@ -54,15 +54,9 @@ class LabeledArms(Problem):
     arm_labels: ClassVar[NDArray[np.bool_]] = fixed_array(_ARM_LABELS)
     value_std: ClassVar[float] = 0.1
 
-    @property
-    def rewards(self) -> RewardModel:
-        """``r ~ N(μ^a, 0.1²)``."""
-        return GaussianRewards(std=0.1)
-
-    @property
-    def suggested_network(self) -> SuggestedNetwork:
-        """The arms' order says nothing, so nothing is gained from locality."""
-        return SuggestedNetwork("residual-mlp")
+    rewards: ClassVar[RewardModel] = GaussianRewards(std=0.1)
+    # The arms' order says nothing, so nothing is gained from locality.
+    suggested_network: ClassVar[SuggestedNetwork] = SuggestedNetwork("residual-mlp")
 
     def _draw(self, n: int, rng: np.random.Generator) -> Tasks:
         task_labels = random_subsets(rng, np.full(n, LABELS_HELD), N_LABELS)

@@ -65,18 +65,11 @@ def _neighbours(edges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
     return neighbour, edge
 
 
+#: The two cells of each base arm, the lower first, ``(180, 2)``.
 EDGES = fixed_array(_edge_list())
+#: Position of each base arm in the flattened 20×20 image, ``(180,)``.
 PIXELS = fixed_array(_edge_pixels(EDGES))
 _NEIGHBOUR, _EDGE_OF_SIDE = _neighbours(EDGES)
-
-
-def _background_image() -> NDArray[np.float32]:
-    image = np.full((IMAGE_SIDE, IMAGE_SIDE), WALL, np.float32)
-    image[::2, ::2] = OPEN
-    return image.ravel()
-
-
-BACKGROUND = fixed_array(_background_image())
 
 
 @final
@@ -93,14 +86,6 @@ class Maze(Problem):
     have exactly one loop, and already open in the others, which are trees. Every cell can be
     reached from every other.
 
-    Attributes:
-        edges: the two cells of each base arm, the lower first, shape ``(180, 2)``.
-        pixels: position of each base arm in the flattened 20×20 image, shape ``(180,)``.
-        background: the flattened image behind the edges, shape ``(400,)``: cells −0.01, pillars,
-            padding (and the edges' own pixels, which get overwritten) −1.
-        source: number of the first cell.
-        destination: number of the last cell.
-
     >>> Maze().sample(3, seed=0).shape
     (3, 180)
     """
@@ -110,34 +95,17 @@ class Maze(Problem):
     noise_std: ClassVar[float] = 0.1
     horizon: ClassVar[int] = 300
 
-    edges: ClassVar[NDArray[np.int64]] = EDGES
-    pixels: ClassVar[NDArray[np.int64]] = PIXELS
-    background: ClassVar[NDArray[np.float32]] = BACKGROUND
-    source: ClassVar[int] = SOURCE
-    destination: ClassVar[int] = DESTINATION
-
-    @property
-    def rewards(self) -> RewardModel:
-        """``r ~ N(μ^a, 0.1²)`` for every edge of the path."""
-        return GaussianRewards(std=0.1)
+    rewards: ClassVar[RewardModel] = GaussianRewards(std=0.1)  # of every edge of the path
+    # Mazes are pictures: a network that sees them as such.
+    suggested_network: ClassVar[SuggestedNetwork] = SuggestedNetwork(
+        "unet-2d",
+        options={"height": IMAGE_SIDE, "width": IMAGE_SIDE, "pixels": tuple(PIXELS.tolist())},
+    )
 
     @property
     def actions(self) -> ShortestPath:
         """Paths from the first cell to the last one."""
         return ShortestPath(SIDE, SIDE, start=covering_paths())
-
-    @property
-    def suggested_network(self) -> SuggestedNetwork:
-        """Mazes are pictures: a network that sees them as such, and knows what never changes."""
-        return SuggestedNetwork(
-            "unet-2d",
-            options={
-                "height": IMAGE_SIDE,
-                "width": IMAGE_SIDE,
-                "pixels": tuple(PIXELS.tolist()),
-                "background": tuple(round(float(value), 6) for value in BACKGROUND),
-            },
-        )
 
     def _draw(self, n: int, rng: np.random.Generator) -> Tasks:
         return np.where(_open_edges(n, rng), np.float32(OPEN), np.float32(WALL))
@@ -146,16 +114,18 @@ class Maze(Problem):
 def to_image(values: ArrayLike) -> NDArray[np.float64]:
     """Edge values, shape ``(*batch, 180)``, as images of shape ``(*batch, 20, 20)``.
 
+    Behind the edges, cells are at −0.01, pillars and padding at −1.
+
     >>> bool((from_image(to_image(np.arange(180))) == np.arange(180)).all())
     True
     """
     array = float_array("values", values)
     if array.ndim == 0 or array.shape[-1] != N_EDGES:
         raise InvalidInputError(f"values: expected shape (*batch, {N_EDGES}), got {array.shape}")
-    batch = array.shape[:-1]
-    image = np.broadcast_to(BACKGROUND.astype(np.float64), (*batch, IMAGE_SIDE**2)).copy()
-    image[..., PIXELS] = array
-    return image.reshape(*batch, IMAGE_SIDE, IMAGE_SIDE)
+    image = np.full((*array.shape[:-1], IMAGE_SIDE, IMAGE_SIDE), WALL)
+    image[..., ::2, ::2] = OPEN
+    image[..., *np.divmod(PIXELS, IMAGE_SIDE)] = array
+    return image
 
 
 def from_image(image: ArrayLike) -> NDArray[np.float64]:
@@ -164,8 +134,7 @@ def from_image(image: ArrayLike) -> NDArray[np.float64]:
     shape = (IMAGE_SIDE, IMAGE_SIDE)
     if array.shape[-2:] != shape:
         raise InvalidInputError(f"image: expected shape (*batch, 20, 20), got {array.shape}")
-    flat = array.reshape(*array.shape[:-2], IMAGE_SIDE**2)
-    values: NDArray[np.float64] = flat[..., PIXELS]
+    values: NDArray[np.float64] = array[..., *np.divmod(PIXELS, IMAGE_SIDE)]
     return values
 
 

@@ -69,15 +69,9 @@ class PopularNiche(Problem):
     popular_cap: ClassVar[float] = 0.95
     value_std: ClassVar[float] = 0.1
 
-    @property
-    def rewards(self) -> RewardModel:
-        """``r ~ N(μ^a, 0.1²)``."""
-        return GaussianRewards(std=0.1)
-
-    @property
-    def suggested_network(self) -> SuggestedNetwork:
-        """The arms' order says nothing, so nothing is gained from locality."""
-        return SuggestedNetwork("residual-mlp")
+    rewards: ClassVar[RewardModel] = GaussianRewards(std=0.1)
+    # The arms' order says nothing, so nothing is gained from locality.
+    suggested_network: ClassVar[SuggestedNetwork] = SuggestedNetwork("residual-mlp")
 
     def _draw(self, n: int, rng: np.random.Generator) -> Tasks:
         n_popular_groups = N_GROUPS - N_NICHE_GROUPS

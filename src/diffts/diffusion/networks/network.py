@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import json
+from collections.abc import Sequence
 from typing import Literal
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from diffts.diffusion.denoiser import Denoiser
 from diffts.diffusion.exact_denoisers import GaussianDenoiser
 from diffts.diffusion.schedule import NoiseLevel
 from diffts.errors import InvalidInputError
+from diffts.seeding import KeyArray
 from diffts.validation import whole_number
 
 Prediction = Literal["clean", "noise", "velocity", "residual"]
@@ -32,9 +34,12 @@ class Network(eqx.Module):
     def __call__(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
         """The raw output for the latent ``x = x_ℓ`` at step ``ℓ`` of the full schedule."""
 
+    @abc.abstractmethod
     def evaluate(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
-        """The same, in the form that is fastest to evaluate; a call is fastest to train."""
-        return self(x, step)
+        """The same, in the form that is fastest to evaluate; a call is fastest to train.
+
+        ``evaluate = __call__`` where one form serves both.
+        """
 
 
 class NetworkDenoiser(Denoiser):
@@ -70,31 +75,23 @@ class NetworkDenoiser(Denoiser):
 
     def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """``x̂_0`` from the network's output ``f(x_ℓ, ℓ)``."""
-        return self._estimate(x, self.evaluate_output(x, level), level)
+        return self._estimate(x, self.output(x, level, training=False), level)
 
     def trainable(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """The same estimate, in the form that is fastest to differentiate."""
         return self._estimate(x, self.output(x, level), level)
 
-    def output(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
-        """What the network says of ``x_ℓ``, in the form that is fastest to differentiate."""
-        network, x = self._cast(x)
-        return network(x, level.step).astype(jnp.float32)
-
-    def evaluate_output(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
-        """The same, in the form that is fastest to evaluate."""
-        network, x = self._cast(x)
-        return network.evaluate(x, level.step).astype(jnp.float32)
-
-    def _cast(self, x: Float[Array, " K"]) -> tuple[Network, Float[Array, " K"]]:
-        """Network and input in the type to compute in; the weights themselves stay float32."""
-        if self.compute == "float32":
-            return self.network, x
-        cast: Network = jax.tree.map(
+    def output(
+        self, x: Float[Array, " K"], level: NoiseLevel, training: bool = True
+    ) -> Float[Array, " K"]:
+        """What the network says of ``x_ℓ``; with ``training`` in the form to differentiate."""
+        # In the type to compute in; the weights themselves stay float32.
+        network, x = jax.tree.map(
             lambda leaf: leaf.astype(self.compute) if eqx.is_inexact_array(leaf) else leaf,
-            self.network,
+            (self.network, x),
         )
-        return cast, x.astype(self.compute)
+        form = network if training else network.evaluate
+        return form(x, level.step).astype(jnp.float32)
 
     def error_weight(self, level: NoiseLevel) -> Float[Array, ""]:
         """Squared error of the network's own output for a unit of squared error of ``x̂_0``."""
@@ -152,11 +149,26 @@ class NetworkDenoiser(Denoiser):
         return recipe
 
 
-def embedding_length(size: int) -> int:
-    """A length that :func:`sinusoidal_embedding` can have: even, and at least 4."""
+Layers = tuple[eqx.nn.Linear, eqx.nn.Linear]
+
+
+def embedding_layers(size: int, keys: Sequence[KeyArray], growth: int = 1) -> Layers:
+    """The layers of :func:`embed_step`, from ``size`` sines and cosines to ``growth · size``."""
     if whole_number("embedding_size", size, 4) % 2:
         raise InvalidInputError(f"embedding_size: must be even, got {size}")
-    return size
+    outputs = growth * size
+    return (
+        eqx.nn.Linear(size, outputs, key=keys[0]),
+        eqx.nn.Linear(outputs, outputs, key=keys[1]),
+    )
+
+
+def embed_step(layers: Layers, step: Int[Array, ""], like: Array) -> Float[Array, " E"]:
+    """The step as a network's blocks see it, in the type of ``like``."""
+    embedding = sinusoidal_embedding(step, layers[0].weight.shape[1]).astype(like.dtype)
+    for layer in layers:
+        embedding = jax.nn.silu(layer(embedding))
+    return embedding
 
 
 def sinusoidal_embedding(step: Int[Array, ""], size: int) -> Float[Array, " size"]:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from diffts.diffusion.networks.network import Network, embedding_length, sinusoidal_embedding
+from diffts.diffusion.networks.network import Layers, Network, embed_step, embedding_layers
 from diffts.seeding import KeyArray
 from diffts.validation import whole_number
 
@@ -20,9 +20,8 @@ class ResidualMLP(Network):
     """
 
     n_arms: int = eqx.field(static=True)
-    embedding_size: int = eqx.field(static=True)
     inward: eqx.nn.Linear
-    embed: tuple[eqx.nn.Linear, eqx.nn.Linear]
+    embed: Layers
     blocks: tuple[ModulatedBlock, ...]
     outward: eqx.nn.Linear
 
@@ -38,13 +37,9 @@ class ResidualMLP(Network):
         width = whole_number("width", width, 1)
         n_blocks = whole_number("n_blocks", n_blocks, 0)
         self.n_arms = n_arms
-        self.embedding_size = embedding_length(embedding_size)
         keys = jax.random.split(key, 4 + n_blocks)
         self.inward = eqx.nn.Linear(n_arms, width, key=keys[0])
-        self.embed = (
-            eqx.nn.Linear(embedding_size, 2 * embedding_size, key=keys[1]),
-            eqx.nn.Linear(2 * embedding_size, 2 * embedding_size, key=keys[2]),
-        )
+        self.embed = embedding_layers(embedding_size, keys[1:3], growth=2)
         self.outward = eqx.nn.Linear(width, n_arms, key=keys[3])
         self.blocks = tuple(
             ModulatedBlock(width, 2 * embedding_size, key=keys[4 + i]) for i in range(n_blocks)
@@ -52,13 +47,13 @@ class ResidualMLP(Network):
 
     def __call__(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
         """The raw output for one latent."""
-        embedding = sinusoidal_embedding(step, self.embedding_size).astype(x.dtype)
-        for layer in self.embed:
-            embedding = jax.nn.silu(layer(embedding))
+        embedding = embed_step(self.embed, step, like=x)
         h = self.inward(x)
         for block in self.blocks:
             h = block(h, embedding)
         return self.outward(jax.nn.silu(h))
+
+    evaluate = __call__
 
 
 class ModulatedBlock(eqx.Module):

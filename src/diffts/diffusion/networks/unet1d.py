@@ -34,15 +34,10 @@ class UNet1d(Network):
         key: KeyArray,
     ) -> None:
         self.n_arms = n_arms
-        self.body = UNet(
-            1,
-            channels=channels,
-            kernel_size=5,
-            attention=False,
-            embedding_size=embedding_size,
-            key=key,
-        )
+        self.body = UNet(1, channels, embedding_size, kernel_size=5, attention=False, key=key)
 
     def __call__(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
         """The raw output for one latent."""
         return self.body(x, step)
+
+    evaluate = __call__

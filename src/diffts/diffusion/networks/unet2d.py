@@ -13,7 +13,7 @@ from diffts.diffusion.networks.network import Network
 from diffts.diffusion.networks.unet_parts import UNet
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
-from diffts.validation import finite_array, whole_number
+from diffts.validation import whole_number
 
 
 class UNet2d(Network):
@@ -28,8 +28,8 @@ class UNet2d(Network):
         width: columns of the image; any number.
         channels: width at each resolution, finest first (paper: 32, 64, 128).
         pixels: for each arm the pixel it is, counted row by row from 0, no two the same.
-        background: value of each of the ``height * width`` pixels where no arm is, in
-            standardised units; 0 by default.
+        background: value of every pixel, for those without an arm, standardised; 0 by default.
+            Not for new networks: a prior that is shipped was trained so.
         embedding_size: length of the step's embedding; an even number.
         folds: 1 to let two by two pixels be one position with four channels from the start (a
             quarter of the positions; a maze's cell with its two edges is one), 0 as in the paper.
@@ -61,22 +61,14 @@ class UNet2d(Network):
         self.width = whole_number("width", width, 1)
         size = self.height * self.width
         self.pixels = None if pixels is None else _distinct_pixels(pixels, n_arms, size)
-        self.background = None if background is None else _pixel_values(background, size)
+        self.background = None if background is None else tuple(background)
         if self.pixels is None and n_arms != size:
             raise InvalidInputError(
                 f"n_arms: {height} x {width} pixels are {size} arms, not {n_arms} "
                 f"(pixels says where fewer arms lie)"
             )
-        if self.pixels is None and self.background is not None:
-            raise InvalidInputError("background: every pixel is an arm, unless pixels is given")
         self.body = UNet(
-            2,
-            channels=channels,
-            kernel_size=3,
-            attention=True,
-            embedding_size=embedding_size,
-            folds=folds,
-            key=key,
+            2, channels, embedding_size, kernel_size=3, attention=True, folds=folds, key=key
         )
 
     def __call__(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
@@ -85,13 +77,12 @@ class UNet2d(Network):
         if self.pixels is None:
             return self.body(x.reshape(shape), step).reshape(-1)
         pixels = np.asarray(self.pixels)
-        blank = (
-            jnp.zeros(self.height * self.width, x.dtype)
-            if self.background is None
-            else jnp.asarray(self.background, x.dtype)
-        )
+        size = self.height * self.width
+        blank = jnp.asarray(self.background or np.zeros(size), x.dtype)
         image = blank.at[pixels].set(x, unique_indices=True).reshape(shape)
         return self.body(image, step).reshape(-1)[pixels]
+
+    evaluate = __call__
 
 
 def _distinct_pixels(pixels: Sequence[int], n_arms: int, size: int) -> tuple[int, ...]:
@@ -102,11 +93,3 @@ def _distinct_pixels(pixels: Sequence[int], n_arms: int, size: int) -> tuple[int
     if len(set(indices)) != n_arms:
         raise InvalidInputError("pixels: two arms have the same pixel")
     return indices
-
-
-def _pixel_values(background: Sequence[float], size: int) -> tuple[float, ...]:
-    """One value per pixel."""
-    values = finite_array("background", background, ndim=1)
-    if len(values) != size:
-        raise InvalidInputError(f"background: expected {size} values, got {len(values)}")
-    return tuple(values.tolist())

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from diffts.diffusion.networks.convolution import convolve
-from diffts.diffusion.networks.network import embedding_length, sinusoidal_embedding
+from diffts.diffusion.networks.network import Layers, embed_step, embedding_layers
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
 from diffts.validation import whole_number
 
+Window = tuple[int, ...]  # of a convolution: its size along each axis
 BRANCH_GAIN = 0.1  # residual branches start small: the loss then falls sooner
 
 
@@ -30,9 +31,8 @@ class UNet(eqx.Module):
     enough are padded at their ends by their last value, and the output is cropped.
     """
 
-    embedding_size: int = eqx.field(static=True)
     folds: int = eqx.field(static=True)
-    embed: tuple[eqx.nn.Linear, eqx.nn.Linear]
+    embed: Layers
     inward: Convolution
     down: tuple[Level, ...]
     shrink: tuple[Convolution, ...]
@@ -45,11 +45,11 @@ class UNet(eqx.Module):
     def __init__(
         self,
         n_axes: int,
-        *,
         channels: Sequence[int],
+        embedding_size: int,
+        *,
         kernel_size: int,
         attention: bool,
-        embedding_size: int,
         folds: int = 0,
         key: KeyArray,
     ) -> None:
@@ -58,9 +58,9 @@ class UNet(eqx.Module):
         Args:
             n_axes: number of spatial axes.
             channels: width at each resolution, finest first.
+            embedding_size: length of the step's embedding; an even number.
             kernel_size: side of the convolutions' windows.
             attention: whether each resolution has self-attention.
-            embedding_size: length of the step's embedding; an even number.
             folds: how often to halve the input along every axis before anything else, with the
                 cells of a position as its channels: the finest resolution is then left out.
             key: source of the initial weights.
@@ -68,40 +68,33 @@ class UNet(eqx.Module):
         channels = tuple(whole_number("channels", c, 1) for c in channels)
         if not channels:
             raise InvalidInputError("channels: at least one resolution is needed")
-        embedding_size = embedding_length(embedding_size)
         *finer, coarsest = channels
         cells = 2**n_axes  # of one resolution, in one position of the next
         folded = cells ** whole_number("folds", folds, 0)
         keys = iter(jax.random.split(key, 5 + 4 * len(finer)))
+        window = (kernel_size,) * n_axes
 
         def level(inputs: int, outputs: int) -> Level:
-            return Level(
-                n_axes, inputs, outputs, kernel_size, embedding_size, attention, key=next(keys)
-            )
+            return Level(window, inputs, outputs, embedding_size, attention, key=next(keys))
 
-        def convolution(inputs: int, outputs: int, size: int) -> Convolution:
-            return Convolution(n_axes, inputs, outputs, size, key=next(keys))
+        def convolution(inputs: int, outputs: int, window: Window = (1,) * n_axes) -> Convolution:
+            return Convolution(window, inputs, outputs, key=next(keys))
 
-        self.embedding_size, self.folds = embedding_size, folds
-        self.embed = (
-            eqx.nn.Linear(embedding_size, embedding_size, key=next(keys)),
-            eqx.nn.Linear(embedding_size, embedding_size, key=next(keys)),
-        )
-        self.inward = convolution(folded, channels[0], kernel_size)
+        self.folds = folds
+        self.embed = embedding_layers(embedding_size, (next(keys), next(keys)))
+        self.inward = convolution(folded, channels[0], window)
         self.down = tuple(level(c, c) for c in finer)
         self.bottom = level(coarsest, coarsest)
         self.up = tuple(level(2 * c, c) for c in reversed(finer))
         steps = tuple(zip(finer, channels[1:], strict=True))
-        self.shrink = tuple(convolution(cells * fine, coarse, 1) for fine, coarse in steps)
-        self.grow = tuple(convolution(coarse, cells * fine, 1) for fine, coarse in reversed(steps))
+        self.shrink = tuple(convolution(cells * fine, coarse) for fine, coarse in steps)
+        self.grow = tuple(convolution(coarse, cells * fine) for fine, coarse in reversed(steps))
         self.norm = GroupNorm(channels[0])
-        self.outward = convolution(channels[0], folded, kernel_size)
+        self.outward = convolution(channels[0], folded, window)
 
     def __call__(self, x: Float[Array, "*sizes"], step: Int[Array, ""]) -> Float[Array, "*sizes"]:
         """The raw output for one signal or image."""
-        embedding = sinusoidal_embedding(step, self.embedding_size).astype(x.dtype)
-        for layer in self.embed:
-            embedding = jax.nn.silu(layer(embedding))
+        embedding = embed_step(self.embed, step, like=x)
         multiple = 2 ** (len(self.down) + self.folds)
         h = jnp.pad(x, [(0, -size % multiple) for size in x.shape], mode="edge")[..., None]
         for _ in range(self.folds):
@@ -122,28 +115,23 @@ class UNet(eqx.Module):
 
 
 class Level(eqx.Module):
-    """What happens at one resolution: two residual blocks, then attention if asked for."""
+    """What happens at one resolution: two residual blocks, then attention if asked for.
+
+    ``steps`` is the length of the step's embedding, here and in a block.
+    """
 
     blocks: tuple[ResidualBlock, ResidualBlock]
     attention: SelfAttention | None
 
     def __init__(
-        self,
-        n_axes: int,
-        inputs: int,
-        outputs: int,
-        kernel_size: int,
-        embedding_size: int,
-        attention: bool,
-        *,
-        key: KeyArray,
+        self, window: Window, inputs: int, outputs: int, steps: int, attention: bool, key: KeyArray
     ) -> None:
         keys = jax.random.split(key, 3)
         self.blocks = (
-            ResidualBlock(n_axes, inputs, outputs, kernel_size, embedding_size, key=keys[0]),
-            ResidualBlock(n_axes, outputs, outputs, kernel_size, embedding_size, key=keys[1]),
+            ResidualBlock(window, inputs, outputs, steps, keys[0]),
+            ResidualBlock(window, outputs, outputs, steps, keys[1]),
         )
-        self.attention = SelfAttention(n_axes, outputs, key=keys[2]) if attention else None
+        self.attention = SelfAttention(len(window), outputs, key=keys[2]) if attention else None
 
     def __call__(
         self, h: Float[Array, "*sizes I"], embedding: Float[Array, " E"]
@@ -165,29 +153,18 @@ class ResidualBlock(eqx.Module):
     shortcut: Convolution | None  # where the number of channels changes
 
     def __init__(
-        self,
-        n_axes: int,
-        inputs: int,
-        outputs: int,
-        kernel_size: int,
-        embedding_size: int,
-        *,
-        key: KeyArray,
+        self, window: Window, inputs: int, outputs: int, steps: int, key: KeyArray
     ) -> None:
-        keys = jax.random.split(key, 4)
+        keys, one = jax.random.split(key, 4), (1,) * len(window)
         self.first_norm = GroupNorm(inputs)
         # No bias: the step's shift has one, at the same place.
-        self.first = Convolution(n_axes, inputs, outputs, kernel_size, bias=False, key=keys[0])
-        self.step_shift = eqx.nn.Linear(embedding_size, outputs, key=keys[1])
+        self.first = Convolution(window, inputs, outputs, bias=False, key=keys[0])
+        self.step_shift = eqx.nn.Linear(steps, outputs, key=keys[1])
         self.second_norm = GroupNorm(outputs)
-        self.second = Convolution(
-            n_axes, outputs, outputs, kernel_size, gain=BRANCH_GAIN, key=keys[2]
-        )
-        self.shortcut = (
-            None
-            if inputs == outputs
-            else Convolution(n_axes, inputs, outputs, 1, bias=False, key=keys[3])
-        )
+        self.second = Convolution(window, outputs, outputs, gain=BRANCH_GAIN, key=keys[2])
+        self.shortcut = None
+        if inputs != outputs:
+            self.shortcut = Convolution(one, inputs, outputs, bias=False, key=keys[3])
 
     def __call__(
         self, h: Float[Array, "*sizes I"], embedding: Float[Array, " E"]
@@ -206,10 +183,10 @@ class SelfAttention(eqx.Module):
     write: Convolution
 
     def __init__(self, n_axes: int, channels: int, *, key: KeyArray) -> None:
-        keys = jax.random.split(key, 2)
+        keys, one = jax.random.split(key, 2), (1,) * n_axes
         self.norm = GroupNorm(channels)
-        self.read = Convolution(n_axes, channels, 3 * channels, 1, bias=False, key=keys[0])
-        self.write = Convolution(n_axes, channels, channels, 1, gain=BRANCH_GAIN, key=keys[1])
+        self.read = Convolution(one, channels, 3 * channels, bias=False, key=keys[0])
+        self.write = Convolution(one, channels, channels, gain=BRANCH_GAIN, key=keys[1])
 
     def __call__(self, h: Float[Array, "*sizes C"]) -> Float[Array, "*sizes C"]:
         """The next hidden state."""
@@ -262,17 +239,16 @@ class Convolution(eqx.Module):
 
     def __init__(
         self,
-        n_axes: int,
+        window: Window,
         inputs: int,
         outputs: int,
-        size: int,
         *,
         bias: bool = True,
         gain: float = 1.0,
         key: KeyArray,
     ) -> None:
-        limit = gain / math.sqrt(inputs * size**n_axes)
-        shape = (size,) * n_axes + (inputs, outputs)
+        limit = gain / math.sqrt(inputs * math.prod(window))
+        shape = (*window, inputs, outputs)
         self.weight = jax.random.uniform(key, shape, minval=-limit, maxval=limit)
         self.bias = jnp.zeros(outputs) if bias else None
 

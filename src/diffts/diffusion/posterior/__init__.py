@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from diffts.diffusion.posterior.dps import DPSSampler
 from diffts.diffusion.posterior.moment import MomentSampler
 from diffts.diffusion.posterior.paper import PaperSampler
 from diffts.diffusion.posterior.sampler import (
@@ -21,7 +22,10 @@ SAMPLERS: dict[str, PosteriorSampler] = {
     "moment-diagonal": MomentSampler(iterations=0),
     "moment-learned": MomentSampler(iterations=0, residual=True),
     "moment-damped": MomentSampler(iterations=0, residual=True, damped=True),
+    "dps": DPSSampler(),
 }
+#: Shipped to compare with. They do not give exact observations back, as every other one does.
+REFERENCES = ("dps",)
 
 
 def as_sampler(sampler: str | PosteriorSampler) -> PosteriorSampler:
@@ -32,8 +36,10 @@ def as_sampler(sampler: str | PosteriorSampler) -> PosteriorSampler:
 
 
 __all__ = [
+    "REFERENCES",
     "SAMPLERS",
     "VARIANCE_MODES",
+    "DPSSampler",
     "MomentSampler",
     "PaperSampler",
     "PosteriorSampler",

@@ -15,13 +15,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diffts.diffusion.denoiser import Denoiser
+from diffts.diffusion.denoiser import Denoiser, Vector
 from diffts.diffusion.posterior.sampler import PosteriorSampler, ReverseStep
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
-
-Vector = Float[Array, " K"]
 
 
 class MomentSampler(PosteriorSampler):
@@ -64,12 +62,7 @@ class MomentSampler(PosteriorSampler):
         return 2 if self.iterations else 1
 
     def step(
-        self,
-        key: KeyArray,
-        x: Vector,
-        step: ReverseStep,
-        denoiser: Denoiser,
-        evidence: Evidence,
+        self, key: KeyArray, x: Vector, step: ReverseStep, denoiser: Denoiser, evidence: Evidence
     ) -> Vector:
         """Reverse step with the conditional mean, and the conditional variance of each arm."""
         transition, source = step.transition, step.transition.source

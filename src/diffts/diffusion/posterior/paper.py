@@ -7,9 +7,8 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from diffts.diffusion.denoiser import Denoiser
+from diffts.diffusion.denoiser import Denoiser, Vector
 from diffts.diffusion.posterior.sampler import PosteriorSampler, ReverseStep
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
@@ -29,13 +28,8 @@ class PaperSampler(PosteriorSampler):
         one_of("noise", self.noise, ("predicted", "sampled"))
 
     def step(
-        self,
-        key: KeyArray,
-        x: Float[Array, " K"],
-        step: ReverseStep,
-        denoiser: Denoiser,
-        evidence: Evidence,
-    ) -> Float[Array, " K"]:
+        self, key: KeyArray, x: Vector, step: ReverseStep, denoiser: Denoiser, evidence: Evidence
+    ) -> Vector:
         """Lines 5-10 of the algorithm, with the spread of the diffused observation a variance.
 
         The algorithm draws ``x'_ℓ`` and ``ỹ_ℓ`` and takes their precision-weighted mean. By the
