@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from diffts.extras import optional
 from diffts.files import is_special, write_file
 
 COLOURS = {
@@ -68,11 +69,8 @@ def label_of(policy: str) -> str:
 
 def pyplot() -> Any:
     """Matplotlib's pyplot without a display, in this style; imported when used."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    optional("matplotlib", "drawing").use("Agg")
+    plt = optional("matplotlib.pyplot", "drawing")
     plt.rcParams.update(
         {
             "font.size": 9,
@@ -90,9 +88,8 @@ def pyplot() -> Any:
 
 def picture_suffixes() -> list[str]:
     """Kinds of pictures that Matplotlib writes by itself, without dots (PGF needs LaTeX)."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    return sorted(set(FigureCanvasBase.get_supported_filetypes()) - {"pgf"})
+    canvas = optional("matplotlib.backend_bases", "drawing").FigureCanvasBase
+    return sorted(set(canvas.get_supported_filetypes()) - {"pgf"})
 
 
 def save(figure: Any, path: str | os.PathLike[str]) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
+from diffts.extras import optional
 from diffts.seeding import Seed, as_generator
 from diffts.validation import finite_array, whole_number
 
@@ -72,10 +73,8 @@ def fit_mixture(tasks: ArrayLike, components: int, seed: Seed = 0) -> GaussianMi
     Covariances are regularised by 1e-6 of the data's variance, relative, so that any units will
     do.
     """
-    # Imported here: it takes half a second, and only the mixture needs it.
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import GaussianMixture as Fit
-
+    ConvergenceWarning = optional("sklearn.exceptions", "fitting a mixture").ConvergenceWarning
+    Fit = optional("sklearn.mixture", "fitting a mixture").GaussianMixture
     data = finite_array("tasks", tasks, ndim=2)
     components = whole_number("components", components, 1)
     if components > len(data):
