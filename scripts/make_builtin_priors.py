@@ -11,9 +11,9 @@ import dataclasses
 from pathlib import Path
 
 from diffts.diffusion.prior import DiffusionPrior
-from diffts.experiments.compare import train_prior
 from diffts.experiments.reproduce.profile import PROFILES
 from diffts.experiments.reproduce.recipes import recipe_for
+from diffts.learning import learn_prior
 from diffts.priors import __file__ as package
 from diffts.problems import get_problem
 
@@ -35,7 +35,9 @@ def main() -> None:
             recipe = recipe_for(problem, PROFILES["paper"])
             sizes = {**(recipe.options or {}), **NARROWER.get(name, {})}
             recipe = dataclasses.replace(recipe, options=sizes)
-            prior = train_prior(problem, problem.split(seed=0), recipe, seed=0)
+            tasks = problem.split(seed=0)
+            how = recipe.network_for(problem)
+            prior = learn_prior(*tasks[:2], config=recipe.training, seed=0, **how)
         if prior.n_arms != problem.n_arms:
             parser.error(f"{options.prior}: {prior.n_arms} arms, {name} has {problem.n_arms}")
         folder = Path(package).parent / name

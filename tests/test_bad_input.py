@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from diffts import DiffusionPrior, Evidence, Gaussian, InvalidInputError, build_denoiser
+from diffts import DiffusionPrior, Evidence, InvalidInputError
+from diffts.diffusion import Gaussian, build_denoiser
 from diffts.learning.gaussian import fit_mixture
 
 PRIOR = DiffusionPrior.gaussian([0.0, 0.0], np.eye(2))

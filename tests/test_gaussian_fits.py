@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from diffts import (
-    Evidence,
-    Gaussian,
-    GaussianMixture,
-)
+from diffts import Evidence
+from diffts.diffusion import Gaussian, GaussianMixture
 from diffts.learning.factor import fit_factor_gaussian
 from diffts.learning.gaussian import (
     fit_diagonal_imperfect,

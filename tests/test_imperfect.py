@@ -9,19 +9,16 @@ import numpy as np
 import pytest
 
 from diffts import (
-    PROCEDURES,
     ArtifactError,
     Evidence,
-    Gaussian,
     InvalidInputError,
     Procedure,
-    Schedule,
     TrainingConfig,
-    build_denoiser,
-    choose_sure,
     learn_prior,
     learn_prior_imperfect,
 )
+from diffts.diffusion import Gaussian, Schedule, build_denoiser
+from diffts.learning import PROCEDURES, choose_sure
 from diffts.learning.clean import Clean
 from diffts.learning.em import ImperfectLearning
 from diffts.learning.held_out import Score, hide

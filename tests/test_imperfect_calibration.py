@@ -3,14 +3,10 @@
 import numpy as np
 import pytest
 
-from diffts import (
-    Evidence,
-    Gaussian,
-    InvalidInputError,
-    Schedule,
-    calibrate_imperfect,
-)
+from diffts import Evidence, InvalidInputError
+from diffts.diffusion import Gaussian, Schedule
 from diffts.diffusion.exact import GaussianDenoiser, gaussian_tau
+from diffts.learning import calibrate_imperfect
 from diffts.learning.mixture_em import draw_posterior
 from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
 

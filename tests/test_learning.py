@@ -13,16 +13,14 @@ from diffts import (
     ArtifactError,
     DiffusionPrior,
     Evidence,
-    Gaussian,
     InvalidInputError,
-    Schedule,
     TrainingConfig,
-    build_denoiser,
-    calibrate,
     learn_prior,
     train_clean,
 )
+from diffts.diffusion import Gaussian, Schedule, build_denoiser
 from diffts.diffusion.exact import GaussianDenoiser, gaussian_tau
+from diffts.learning import calibrate
 from diffts.learning.gaussian import fit_gaussian
 from diffts.storage import named_arrays
 

@@ -7,14 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffts import (
-    ArtifactError,
-    DiffusionPrior,
-    Evidence,
-    Gaussian,
-    GaussianMixture,
-    InvalidInputError,
-)
+from diffts import ArtifactError, DiffusionPrior, Evidence, InvalidInputError
 from diffts.bandits.actions import BestArm, TopK
 from diffts.bandits.agent import Agent, ThompsonSampling
 from diffts.bandits.policies import (
@@ -28,6 +21,7 @@ from diffts.bandits.policies import (
     MixtureTS,
     make_policy,
 )
+from diffts.diffusion import Gaussian, GaussianMixture
 
 K, NOISE = 4, 0.5
 MEAN = np.array([0.2, 0.5, 0.1, 0.4])

@@ -5,7 +5,8 @@ import inspect
 import numpy as np
 import pytest
 
-from diffts import SAMPLERS, DiffusionPrior, Evidence, Gaussian, MomentSampler, PaperSampler
+from diffts import DiffusionPrior, Evidence
+from diffts.diffusion import SAMPLERS, Gaussian, MomentSampler, PaperSampler
 from diffts.diffusion.posterior import as_sampler
 from diffts.diffusion.posterior import batched as batched_module
 from oracles import (

@@ -6,11 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from diffts import DiffusionPrior, Gaussian, InvalidInputError
+from diffts import DiffusionPrior, InvalidInputError
 from diffts.bandits import simulate as module
 from diffts.bandits.actions import BestArm, actions_of
 from diffts.bandits.policies import UCB1, DiagonalGTS, DiffTS, MixtureTS, Uniform
 from diffts.bandits.simulate import simulate
+from diffts.diffusion import Gaussian
 from diffts.learning.gaussian import fit_gaussian, fit_mixture
 from diffts.problems import GaussianRewards, Maze, PopularNiche
 from popular_niche_oracle import ExactThompson

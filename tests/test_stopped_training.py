@@ -9,11 +9,10 @@ from diffts import (
     InvalidInputError,
     Procedure,
     TrainingConfig,
-    choose_sure,
     learn_prior,
     learn_prior_imperfect,
 )
-from diffts.learning import CheckpointWarning, TrainingStopped, learn_priors
+from diffts.learning import CheckpointWarning, TrainingStopped, choose_sure, learn_priors
 from diffts.learning.checkpoint import Checkpoint
 
 TASKS = np.random.default_rng(0).normal(size=(40, 3))

@@ -49,11 +49,6 @@ class AccuracyRow:
                 named[f"{arm}_{moment}"] = None if got is None else (got - exact) / unit
         return named
 
-    @property
-    def worst_error(self) -> float:
-        """The largest of the errors in size."""
-        return max(abs(error) for error in self.errors().values() if error is not None)
-
 
 @dataclasses.dataclass(frozen=True)
 class _Case:
