@@ -174,6 +174,49 @@ def test_a_race_that_is_stopped_keeps_its_prior(here, monkeypatch, command, opti
     assert "ucb1" in again.stdout
 
 
+SEEDS = ("compare", "groups", "--policies", "diffts", "--seeds", 2, "--past-tasks", 20)
+
+
+def test_several_trainings_go_on_from_where_they_were(here, monkeypatch):
+    """Stopped in the second of them: the first is not lost, and each has a state of its own."""
+    begun = []
+
+    def learn(*_, checkpoint, seed, **__):
+        begun.append((seed, checkpoint.name, (checkpoint / "config.json").exists()))
+        save_folder(checkpoint, "diffts.training", 1, {}, {"x": np.zeros(1)})
+        if len(begun) == 2:
+            raise TrainingStopped(checkpoint, 100)
+        return DiffusionPrior.gaussian(np.zeros(200), np.eye(200))
+
+    monkeypatch.setattr(learning_plan, "learn_prior", learn)
+    monkeypatch.setattr(compare, "simulate", lambda *_, **__: RUN)
+    result = diffts(*SEEDS)
+    assert result.returncode == 130
+    assert os.listdir(here) == ["diffts-groups-checkpoint"]
+    again = diffts(*command_in(result.stderr))
+    assert again.returncode == 0, again.stderr
+    assert begun == [
+        (0, "seed-0", False), (1, "seed-1", False), (0, "seed-0", True), (1, "seed-1", True),
+    ]  # fmt: skip
+
+
+def test_several_priors_are_kept(here, monkeypatch):
+    def stop(*_, **__):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    priors = iter(DiffusionPrior.gaussian(np.full(200, mean), np.eye(200)) for mean in (0.0, 1.0))
+    monkeypatch.setattr(learning_plan, "learn_prior", lambda *_, **__: next(priors))
+    monkeypatch.setattr(compare, "simulate", stop)
+    result = diffts(*SEEDS)
+    assert result.returncode == 130
+    kept = ["diffts-groups-prior", "diffts-groups-prior-2"]
+    assert sorted(os.listdir(here)) == kept
+    assert [float(DiffusionPrior.load(folder).shift) for folder in kept] == [0.0, 1.0]
+    monkeypatch.setattr(compare, "simulate", lambda *_, **__: RUN)
+    again = diffts(*command_in(result.stderr))
+    assert again.returncode == 0, again.stderr
+
+
 def test_stopped_before_anything_was_learned(here, monkeypatch):
     def stop(*_, **__):
         os.kill(os.getpid(), signal.SIGINT)

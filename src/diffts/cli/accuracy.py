@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich import box
 from rich.table import Table
 
-from diffts.cli import options
+from diffts.cli import options as opt
 from diffts.cli.console import out, progress, say
 from diffts.cli.outputs import check_outputs, do_all, write_json
 from diffts.cli.plugins import load_plugins
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def accuracy(
     sampler: Annotated[
         list[str] | None,
-        options.playing("A sampler to measure; repeatable. Default: paper and moment."),
+        opt.playing("A sampler to measure; repeatable. Default: paper and moment."),
     ] = None,
-    steps: Annotated[int, options.playing("Length of the reverse chain, 1 to 100.")] = 100,
-    samples: Annotated[int, options.playing("Draws for each row.")] = 50_000,
-    plugin: options.Plugins = None,
-    seed: options.Seed = 0,
-    json_file: options.JsonFile = None,
+    steps: Annotated[int, opt.playing("Length of the reverse chain, 1 to 100.")] = 100,
+    samples: Annotated[int, opt.playing("Draws for each row.")] = 50_000,
+    plugin: opt.Plugins = None,
+    seed: opt.Seed = 0,
+    json_file: opt.JsonFile = None,
 ) -> None:
     """Compare posterior draws with exact posteriors.
 
@@ -37,7 +37,7 @@ def accuracy(
     load_plugins(plugin)
     from diffts.experiments.accuracy import DEFAULT_SAMPLERS, NOISE_STDS, measure_accuracy
 
-    check_outputs({"--json": json_file}, inputs=[("--plugin", file) for file in plugin or ()])
+    check_outputs({"--json": json_file}, inputs={"--plugin": plugin})
     table = Table(
         "prior",
         "sampler",

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from diffts.cli import options
+from diffts.cli import options as opt
 from diffts.cli.console import say
 from diffts.cli.keeping import beside, kept_priors, kept_training
 from diffts.cli.learning import learn
@@ -18,16 +18,15 @@ from diffts.extras import require
 
 
 def demo(
-    folder: Annotated[
-        Path,
-        options.output("Folder for the pictures.", "--out", path="DIR"),
-    ] = Path("out"),
-    tasks: Annotated[int, options.playing("Test tasks.")] = 100,
-    horizon: Annotated[int, options.playing("Rounds in each task.")] = 1000,
-    train_steps: options.TrainSteps = 7000,
-    checkpoint: options.Checkpoint = None,
-    seed: options.Seed = 0,
-    json_file: options.JsonFile = None,
+    folder: Annotated[Path, opt.output("Folder for the pictures.", "--out", path="DIR")] = Path(
+        "out"
+    ),
+    tasks: Annotated[int, opt.playing("Test tasks.")] = 100,
+    horizon: Annotated[int, opt.playing("Rounds in each task.")] = 1000,
+    train_steps: opt.TrainSteps = 7000,
+    checkpoint: opt.Checkpoint = None,
+    seed: opt.Seed = 0,
+    json_file: opt.JsonFile = None,
 ) -> None:
     """See the point in minutes: a learned diffusion prior against the usual policies.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from diffts.cli import options
+from diffts.cli import options as opt
 from diffts.cli.console import out, table_of
 from diffts.cli.keeping import kept_training
 from diffts.cli.learning import check_arms, given_priors, learn, make_plan
@@ -16,20 +16,19 @@ from diffts.cli.plugins import load_plugins
 def groups(
     sampler: Annotated[
         list[str] | None,
-        options.playing(
+        opt.playing(
             "Posterior sampler; repeatable. Default: paper and paper-sampled-noise.",
         ),
     ] = None,
-    plugin: options.Plugins = None,
-    seed: options.Seed = 0,
-    network: Annotated[str, options.learning("Network to train.")] = "residual-conv",
-    train_steps: options.TrainSteps = 15_000,
+    plugin: opt.Plugins = None,
+    seed: opt.Seed = 0,
+    network: Annotated[str, opt.learning("Network to train.")] = "residual-conv",
+    train_steps: opt.TrainSteps = 15_000,
     prior: Annotated[
-        str | None,
-        options.learning("Folder of a prior learned on 20 Groups; else learn."),
+        str | None, opt.learning("Folder of a prior learned on 20 Groups; else learn.")
     ] = None,
-    checkpoint: options.Checkpoint = None,
-    json_file: options.JsonFile = None,
+    checkpoint: opt.Checkpoint = None,
+    json_file: opt.JsonFile = None,
 ) -> None:
     """Complete half-hidden tasks of the 20 Groups toy, with a prior trained on it.
 
@@ -50,7 +49,7 @@ def groups(
     check_outputs(
         {"--json": json_file},
         {"--checkpoint": checkpoint},
-        [("--prior", prior), *(("--plugin", file) for file in plugin or ())],
+        {"--prior": None if prior is None else [prior], "--plugin": plugin},
     )
     sets = past_and_test(problem, None, None, seed)
     if given:

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from diffts.cli import options
+from diffts.cli import options as opt
 from diffts.cli.console import out, say
 from diffts.cli.outputs import check_outputs
 from diffts.errors import InvalidInputError
@@ -18,10 +18,10 @@ _LONG = ("learning", "procedure")  # metadata that would fill the screen
 
 
 def inspect(
-    folder: Annotated[Path, typer.Argument(parser=options.path_option, help="Folder of a prior.")],
+    folder: Annotated[Path, typer.Argument(parser=opt.path_option, help="Folder of a prior.")],
     figure: Annotated[
         Path | None,
-        options.output("Picture to write; by default prior.png in the folder.", path="FILE"),
+        opt.output("Picture to write; by default prior.png in the folder.", path="FILE"),
     ] = None,
 ) -> None:
     """Summarise a saved prior, and draw it."""

@@ -30,16 +30,9 @@ problem, learning, playing, output = (
 ProblemName = Annotated[str, typer.Argument(help="Name of the problem.")]
 Plugins = Annotated[
     list[Path] | None,
-    problem(
-        "Python file that registers problems, policies, samplers or networks; repeatable.",
-        "--plugin",
-        path="FILE",
-    ),
+    problem("Python file that registers more names; repeatable.", "--plugin", path="FILE"),
 ]
-PastTasks = Annotated[
-    int | None,
-    problem("Past tasks to learn from, and a fifth as many to calibrate on."),
-]
+PastTasks = Annotated[int | None, problem("Past tasks, and a fifth as many to calibrate on.")]
 Data = Annotated[str, problem("What priors are learned from: 'exact' means or 'imperfect' data.")]
 Missing = Annotated[float | None, problem("Imperfect data: probability of a missing entry; 0.5.")]
 Noise = Annotated[float | None, problem("Imperfect data: noise level of the others; 0.1.")]
@@ -48,10 +41,7 @@ Seed = Annotated[int, problem("Seed of everything.")]
 TrainSteps = Annotated[int, learning("Gradient steps of the training.")]
 ProcedureName = Annotated[
     str | None,
-    learning(
-        "Imperfect data: default, paper, paper-without-em, ipinyou or images.",
-        "--procedure",
-    ),
+    learning("Imperfect data: default, paper, paper-without-em, ipinyou or images."),
 ]
 Sure = Annotated[
     str | None,

@@ -8,7 +8,7 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ class ElsewhereError(ArtifactError):
 def check_outputs(
     files: Mapping[str, Path | None],
     folders: Mapping[str, Path | None] | None = None,
-    inputs: Iterable[tuple[str, str | Path | None]] = (),
+    inputs: Mapping[str, Sequence[str | Path] | None] | None = None,
     out_kind: str | None = None,
 ) -> None:
     """Say that a result cannot be written before the work, not after it.
@@ -38,12 +38,12 @@ def check_outputs(
     Args:
         files: path of each option that names a file; one with 'figure' in it names a picture.
         folders: the same of folders to be made or filled.
-        inputs: options and paths of what is read, which must not be written over.
+        inputs: paths of each option of what is read, which must not be written over.
         out_kind: what the folder of --out is to hold, if one thing.
     """
     to_fill = {name: path for name, path in (folders or {}).items() if path is not None}
     to_write = {name: path for name, path in files.items() if path is not None}
-    _refuse_the_same(to_write | to_fill, inputs)
+    _refuse_the_same(to_write | to_fill, inputs or {})
     for option, path in to_fill.items():
         with _as_users_mistake(option, path):
             _check_folder(option, path)
@@ -145,18 +145,17 @@ def _as_users_mistake(option: str, path: Path) -> Iterator[None]:
 
 
 def _refuse_the_same(
-    outputs: Mapping[str, Path], inputs: Iterable[tuple[str, str | Path | None]]
+    outputs: Mapping[str, Path], inputs: Mapping[str, Sequence[str | Path] | None]
 ) -> None:
     places = {option: os.path.realpath(path) for option, path in outputs.items()}
     for one, other in combinations(places, 2):
         if _is_same(places[one], places[other]):
             raise InvalidInputError(f"{one}, {other}: both are {outputs[one]}")
-    for option, path in inputs:
-        if path is None:
-            continue
-        read = {os.path.realpath(path), os.path.realpath(Path(path) / _CONFIG)}
-        for one in places:
-            if places[one] in read:
+    for option, paths in inputs.items():
+        parts = (Path(path) / part for path in paths or () for part in ("", _CONFIG))
+        read = {os.path.realpath(part) for part in parts}
+        for one, place in places.items():
+            if place in read:
                 raise InvalidInputError(f"{one}: {outputs[one]} is read by {option}")
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from diffts.cli import options
+from diffts.cli import options as opt
 from diffts.cli.console import complain, err, out, progress, say
 from diffts.cli.outputs import check_outputs
 from diffts.cli.signals import this_command
@@ -21,32 +21,27 @@ def reproduce(
         list[str] | None, typer.Argument(help="Experiments; all of them if none is named.")
     ] = None,
     profile: Annotated[
-        str,
-        options.problem("'smoke': everything tiny, in minutes; 'paper': full size, a GPU."),
+        str, opt.problem("'smoke': everything tiny, in minutes; 'paper': full size, a GPU.")
     ] = "smoke",
     problem: Annotated[
-        list[str] | None,
-        options.problem("Only this problem, to divide the work; repeatable."),
+        list[str] | None, opt.problem("Only this problem, to divide the work; repeatable.")
     ] = None,
     seeds: Annotated[
-        int | None,
-        options.problem("Only so many of the profile's seeds, in an --out of their own."),
+        int | None, opt.problem("Only so many of the profile's seeds, in an --out of their own.")
     ] = None,
     data_dir: Annotated[
         Path | None,
-        options.problem(
+        opt.problem(
             "Folder with mnist/, fashion_mnist/ and ipinyou_slots/ (real data).", path="DIR"
         ),
     ] = None,
     folder: Annotated[
-        Path | None,
-        options.output("Folder for results; out/reproduce-PROFILE.", "--out", path="DIR"),
+        Path | None, opt.output("Folder for results; out/reproduce-PROFILE.", "--out", path="DIR")
     ] = None,
     finished: Annotated[
-        bool,
-        options.output("Run nothing: write again what is finished.", "--finished"),
+        bool, opt.output("Run nothing: write again what is finished.", "--finished")
     ] = False,
-    names_only: Annotated[bool, options.output("Name the experiments.", "--list")] = False,
+    names_only: Annotated[bool, opt.output("Name the experiments.", "--list")] = False,
 ) -> None:
     """Regenerate the paper's experiments: rows (CSV), a summary (JSON) and a picture of each.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from diffts.cli import options
+from diffts.cli import options as opt
 from diffts.cli.console import say
 from diffts.cli.keeping import beside, kept_training
 from diffts.cli.learning import corruption_of, learn, make_plan
@@ -15,24 +15,23 @@ from diffts.errors import InvalidInputError
 
 
 def train(
-    problem: options.ProblemName,
-    folder: Annotated[Path, options.output("Folder for the prior.", "--out", path="DIR")],
-    plugin: options.Plugins = None,
-    past_tasks: options.PastTasks = None,
-    data: options.Data = "exact",
-    missing: options.Missing = None,
-    noise: options.Noise = None,
-    seed: options.Seed = 0,
-    network: Annotated[str | None, options.learning("Network; the problem's own.")] = None,
-    train_steps: options.TrainSteps = 15_000,
+    problem: opt.ProblemName,
+    folder: Annotated[Path, opt.output("Folder for the prior.", "--out", path="DIR")],
+    plugin: opt.Plugins = None,
+    past_tasks: opt.PastTasks = None,
+    data: opt.Data = "exact",
+    missing: opt.Missing = None,
+    noise: opt.Noise = None,
+    seed: opt.Seed = 0,
+    network: Annotated[str | None, opt.learning("Network; the problem's own.")] = None,
+    train_steps: opt.TrainSteps = 15_000,
     paper: Annotated[
-        bool,
-        options.learning("Constant learning rate and no average.", "--paper-recipe"),
+        bool, opt.learning("Constant learning rate and no average.", "--paper-recipe")
     ] = False,
-    procedure: options.ProcedureName = None,
-    sure: options.Sure = None,
-    checkpoint: options.Checkpoint = None,
-    steps: Annotated[str | None, options.learning("See --train-steps.", hidden=True)] = None,
+    procedure: opt.ProcedureName = None,
+    sure: opt.Sure = None,
+    checkpoint: opt.Checkpoint = None,
+    steps: Annotated[str | None, opt.learning("See --train-steps.", hidden=True)] = None,
 ) -> None:
     """Learn and calibrate a problem's diffusion prior, and save it.
 
@@ -48,7 +47,7 @@ def train(
     check_outputs(
         {},
         {"--out": folder, "--checkpoint": checkpoint},
-        [("--plugin", file) for file in plugin or ()],
+        {"--plugin": plugin},
         out_kind=PRIOR,
     )
     chosen = get_problem(problem)
