@@ -24,19 +24,15 @@ from rich.console import Console
 
 from diffts.bandits.simulate import Simulation
 from diffts.diffusion.prior import DiffusionPrior
-from diffts.experiments.compare import (
-    Race,
-    Recipe,
-    train_prior,
-    train_prior_imperfect,
-)
+from diffts.experiments.compare import Comparison, as_known
+from diffts.experiments.learning_plan import LearningPlan
 from diffts.learning import PROCEDURES, Procedure, TrainingConfig
-from diffts.problems import Corruption, TaskSets, corrupt, get_problem
+from diffts.problems import Corruption, TaskSets, get_problem
 from diffts.reproduction.pictures import tau_error
 
 OURS, PAPER = PROCEDURES["default"], PROCEDURES["paper"]
 ROWS: dict[str, Procedure | None] = {
-    "clean data": None,
+    "exact data": None,
     "ours": OURS,
     "ours, λ = 0.1": dataclasses.replace(OURS, sure=0.1),
     "ours, no EM": dataclasses.replace(OURS, rounds=0),
@@ -95,23 +91,24 @@ def main() -> None:
     for name in options.problem or ["popular-niche", "labeled-arms"]:
         problem = get_problem(name)
         tasks = problem.sets_for_choices(options.seed)
-        known = corrupt(tasks, Corruption(), options.seed)
+        known = as_known(tasks, Corruption(), options.seed)
         horizon = options.horizon or problem.horizon
+        comparison = Comparison(problem, known[0], tasks.test, horizon, seed=options.seed)
         for label, procedure in ROWS.items():
             if options.row and label not in options.row:
                 continue
             started = time.perf_counter()
-            recipe = Recipe(options={"width": options.width})
+            plan = LearningPlan(options={"width": options.width})
             more: dict[str, Any] = {}
             if procedure is None:
                 training = TrainingConfig(
                     steps=max(1, int(options.scale * 15_000)), decay="cosine", ema_decay=0.995
                 )
-                recipe = dataclasses.replace(recipe, training=training)
-                prior = train_prior(problem, tasks, recipe, seed=options.seed)
+                plan = dataclasses.replace(plan, config=training)
+                prior = plan.learn(problem, *tasks[:2], seed=options.seed)
             else:
-                recipe = dataclasses.replace(recipe, procedure=procedure.scaled(options.scale))
-                prior = train_prior_imperfect(problem, known, recipe, seed=options.seed)
+                plan = dataclasses.replace(plan, procedure=procedure.scaled(options.scale))
+                prior = plan.learn(problem, *known, seed=options.seed)
                 more = errors_of_tau(prior, tasks) | {
                     key: prior.metadata["learning"][key]
                     for key in (
@@ -125,22 +122,21 @@ def main() -> None:
             trained = time.perf_counter() - started
             draws = prior.sample(2000, seed=1)
             more["width_of_prior"] = float(draws.std() / tasks.train.std())
-            race = Race(problem, tasks, prior, seed=options.seed)
-            run = race.run("diffts", horizon=horizon)
+            run = comparison.play(comparison.policy("diffts", prior), options.seed)
             if label == "ours":
-                short = race.run("diffts", horizon=horizon, sampler="moment-learned", steps=20)
+                quick = comparison.policy("diffts", prior, "moment-learned", 20)
+                short = comparison.play(quick, options.seed)
                 more["moment_learned_20"] = [
                     float(short.mean_regret[-1]), float(short.stderr_regret[-1]),
                 ]  # fmt: skip
             rows.append(row(name, label, run, trained, **more))
             tell(console, rows[-1])
             save()
-        race = Race(problem, tasks, seed=options.seed, imperfect=known)
         for policy in BASELINES:
             if options.row and policy not in options.row:
                 continue
             started = time.perf_counter()
-            run = race.run(policy, horizon=horizon)
+            run = comparison.play(comparison.policy(policy), options.seed)
             rows.append(row(name, policy, run, time.perf_counter() - started))
             tell(console, rows[-1])
             save()

@@ -17,18 +17,19 @@ from pathlib import Path
 import jax
 from rich.console import Console
 
-from diffts.experiments.compare import Race, Recipe, train_prior
+from diffts.experiments.compare import Comparison
+from diffts.experiments.learning_plan import LearningPlan
 from diffts.learning import TrainingConfig
 from diffts.problems import get_problem
 
 PAPER = TrainingConfig()
 OURS = TrainingConfig(decay="cosine", ema_decay=0.995)
-RECIPES = {
-    "residual-conv, paper's recipe": Recipe(network="residual-conv", training=PAPER),
-    "residual-mlp 512, paper's recipe": Recipe(options={"width": 512}, training=PAPER),
-    "residual-mlp 256": Recipe(options={"width": 256}, training=OURS),
-    "residual-mlp 512": Recipe(options={"width": 512}, training=OURS),
-    "residual-mlp 1024": Recipe(options={"width": 1024}, training=OURS),
+PLANS = {
+    "residual-conv, paper's recipe": LearningPlan(network="residual-conv", config=PAPER),
+    "residual-mlp 512, paper's recipe": LearningPlan(options={"width": 512}, config=PAPER),
+    "residual-mlp 256": LearningPlan(options={"width": 256}, config=OURS),
+    "residual-mlp 512": LearningPlan(options={"width": 512}, config=OURS),
+    "residual-mlp 1024": LearningPlan(options={"width": 1024}, config=OURS),
 }
 SAMPLERS = [
     (sampler, steps) for sampler in ("paper", "moment-diagonal", "moment") for steps in (100, 20)
@@ -44,10 +45,11 @@ def main() -> None:
     for name in options.problem or ["popular-niche", "labeled-arms"]:
         problem = get_problem(name)
         tasks = problem.sets_for_choices()
-        for label, recipe in RECIPES.items():
-            race = Race(problem, tasks, train_prior(problem, tasks, recipe, seed=0), seed=0)
+        for label, plan in PLANS.items():
+            prior = plan.learn(problem, tasks.train, tasks.calibration)
+            comparison = Comparison(problem, tasks.train, tasks.test, problem.horizon)
             for sampler, steps in SAMPLERS if label == "residual-mlp 512" else SAMPLERS[:1]:
-                run = race.run("diffts", horizon=problem.horizon, sampler=sampler, steps=steps)
+                run = comparison.play(comparison.policy("diffts", prior, sampler, steps))
                 regret, error = run.mean_regret[-1], run.stderr_regret[-1]
                 console.print(f"{name} | {label} | {sampler} {steps} | {regret:.1f} ± {error:.1f}")
                 rows.append(

@@ -31,6 +31,7 @@ import equinox as eqx
 import jax
 import numpy as np
 import torch
+from diffts.learning.clean import train_clean
 from rich.console import Console
 from rich.table import Table
 
@@ -49,7 +50,6 @@ from diffts.diffusion.networks.network import NetworkDenoiser
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
 from diffts.evidence import Evidence
-from diffts.learning.clean import train_clean
 from diffts.learning.training import TrainingConfig
 
 _configure: Any = jax.config.update  # Any: some versions of JAX have no types here

@@ -12,17 +12,15 @@ import pytest
 
 import diffts.priors
 from diffts import (
-    NETWORKS,
     ArtifactError,
     DiffusionPrior,
     Evidence,
     InvalidInputError,
-    Schedule,
     TrainingConfig,
-    build_denoiser,
     learn_prior,
     storage,
 )
+from diffts.diffusion import NETWORKS, Schedule, build_denoiser
 from diffts.diffusion.units import Units
 from diffts.priors import builtin_names, builtin_prior
 from diffts.problems import get_problem

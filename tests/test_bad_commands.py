@@ -5,6 +5,7 @@ Learning and playing are replaced by a failure, so that each case is refused bef
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,10 @@ def world(tmp_path, monkeypatch):
     Path("link.json").symlink_to("target.json")
     Path("target.json").write_text("{}")
     os.link("target.json", "twin.png")
+    Path("ok.py").write_text("import diffts\n")
+    Path("broken.py").write_text("x = 1\ny = (\n")
+    Path("wrong.py").write_text("def f():\n    return 1 / 0\n\nf()\n")
+    Path("leaves.py").write_text("raise SystemExit('enough')\n")
     prior = DiffusionPrior.gaussian([0.0, 0.5, 1.0], np.eye(3))
     prior.save("prior")
     for damage in ("cut", "gone", "list", "newer", "nan"):
@@ -54,9 +59,8 @@ def no_work(monkeypatch):
     def fail(*_, **__):
         raise AssertionError("work began")
 
-    for name in ("learn_prior", "learn_prior_imperfect", "choose_sure", "simulate"):
-        monkeypatch.setattr(f"diffts.experiments.compare.{name}", fail)
-    monkeypatch.setattr("diffts.experiments.groups.learn_prior", fail)
+    for name in ("learning_plan.learn_prior", "learning_plan.choose_sure", "compare.simulate"):
+        monkeypatch.setattr(f"diffts.experiments.{name}", fail)
     monkeypatch.setattr("diffts.reproduction.work.Reproduction.play", fail)
     # Building exact priors is most of the time of a row that is never measured.
     monkeypatch.setattr("diffts.experiments.accuracy._Case.diffusion_prior", lambda _: GAUSSIAN)
@@ -104,7 +108,10 @@ CASES = [
     ("compare groups --policies ucb1,gmmts-9999", "gmmts-9999 has more components than there are"),
     ("compare groups --policies gmmts-20 --past-tasks 19", "more components than there are past"),
     ("compare groups --sampler gibbs", "sampler: unknown 'gibbs'"),
+    ("compare groups --sampler paper --sampler gibbs", "sampler: unknown 'gibbs'"),
     ("compare groups --data dirty", "data: unknown 'dirty'"),
+    ("compare groups --data clean", "data: 'clean' is now called 'exact'"),
+    ("train groups --out x --data clean", "data: 'clean' is now called 'exact'"),
     ("compare groups --procedure luck --data imperfect", "procedure: unknown 'luck'"),
     ("compare groups --procedure paper", "only with --data imperfect"),
     ("train chess --out x", "problem: unknown 'chess'"),
@@ -113,6 +120,7 @@ CASES = [
     ("train groups --out x --noise 0.3", "only with --data imperfect"),
     ("train groups --out x --paper-recipe --data imperfect", "--paper-recipe"),
     ("groups --network oracle", "network: unknown 'oracle'"),
+    ("groups --sampler gibbs", "sampler: unknown 'gibbs'"),
     ("accuracy --sampler gibbs", "sampler: unknown 'gibbs'"),
     ("accuracy --sampler ''", "sampler: unknown ''"),
     ("reproduce figure-7", "name: unknown 'figure-7'"),
@@ -132,7 +140,7 @@ CASES = [
     ("compare groups --noise-std 0", "noise_std"),
     ("compare groups --noise-std -1", "noise_std"),
     ("compare groups --noise-std nan", "noise_std"),
-    ("compare groups --noise-std inf", "noise_std: must be above 0 and finite"),
+    ("compare groups --noise-std inf", "noise_std: must be a number from"),
     ("compare groups --steps 0", "steps"),
     ("compare groups --steps 500", "steps"),
     ("compare groups --steps nan", "--steps"),
@@ -146,6 +154,10 @@ CASES = [
     (f"compare groups --seed {MOST}", "seed"),
     (f"compare groups --seed {HUGE}{HUGE}", "seed"),
     ("compare groups --seed 1.5", "--seed"),
+    ("compare groups --seeds 0", "seeds: must be a whole number of at least 1"),
+    ("compare groups --seeds two", "--seeds"),
+    (f"compare groups --seeds {HUGE}", "seeds: 1000000000000 would need about"),
+    (f"compare groups --seeds 2 --seed {2**63 - 101}", "seed"),
     ("compare groups --data imperfect --missing 1", "missing: must be in [0, 1), got 1.0"),
     ("compare groups --data imperfect --missing nan", "missing"),
     ("compare groups --data imperfect --missing -0.1", "missing"),
@@ -159,11 +171,15 @@ CASES = [
     ("compare groups --data imperfect --sure ''", "sure: expected a number or 'auto'"),
     (f"compare groups --data imperfect --train-steps {HUGE}", "steps: must be"),
     ("compare groups --data imperfect --train-steps 0", "steps: must be"),
-    ("train groups --out x --steps 0", "steps"),
-    ("train groups --out x --steps -3", "steps"),
-    ("train groups --out x --steps nan", "--steps"),
-    (f"train groups --out x --steps {HUGE}", "steps"),
-    (f"train groups --out x --steps {2**31 - 1} --data imperfect --procedure paper", "steps"),
+    (
+        "train groups --out x --steps 20",
+        "--steps: the length of a chain; gradient steps are --train",
+    ),
+    ("train groups --out x --train-steps 0", "steps"),
+    ("train groups --out x --train-steps -3", "steps"),
+    ("train groups --out x --train-steps nan", "--train-steps"),
+    (f"train groups --out x --train-steps {HUGE}", "steps"),
+    (f"train groups --out x --train-steps {2**31 - 1} --data imperfect --procedure paper", "steps"),
     ("train groups --out x --seed -1", "seed"),
     (f"train groups --out x --past-tasks {HUGE}", "past_tasks"),
     ("train groups --out x --data imperfect --missing 2", "missing"),
@@ -196,6 +212,20 @@ CASES = [
     ("compare groups --json folder", "--json: folder is a folder"),
     ("compare groups --json /proc/self/status", "--json: /proc/self/status cannot be written"),
     ("compare groups --json target.json --figure twin.png", "both are target.json"),
+    ("compare groups --csv folder", "--csv: folder is a folder"),
+    ("compare groups --csv ''", "--csv"),
+    ("compare groups --csv a.csv --json a.csv", "--json, --csv: both are a.csv"),
+    ("compare groups --csv ok.py --plugin ok.py", "--csv: ok.py is read by --plugin"),
+    # --- files of the user's own -----------------------------------------------------------------
+    ("compare groups --plugin ''", "--plugin"),
+    ("compare groups --plugin none.py", "--plugin: none.py cannot be read (No such file"),
+    ("compare groups --plugin folder", "--plugin: folder cannot be read (Is a directory)"),
+    ("compare groups --plugin broken.py", "--plugin: broken.py, line 2: SyntaxError: "),
+    ("compare groups --plugin wrong.py", "--plugin: wrong.py, line 2: ZeroDivisionError: division"),
+    ("compare groups --plugin leaves.py", "--plugin: leaves.py, line 1: SystemExit: "),
+    ("compare chess --plugin ok.py", "problem: unknown 'chess'"),
+    ("train groups --out x --plugin wrong.py", "--plugin: wrong.py, line 2"),
+    ("accuracy --plugin wrong.py", "--plugin: wrong.py, line 2"),
     ("compare groups --json prior/config.json --prior prior", "--json: prior/config.json is read"),
     ("compare groups --figure no/such/folder/a.png", "--figure: no folder"),
     ("compare groups --figure folder", "--figure: folder has no suffix"),
@@ -242,6 +272,11 @@ CASES = [
     ("compare groups --prior builtin", "prior: none is built in for 'groups'"),
     ("compare maze --prior builtin --data imperfect", "--prior: built-in ones"),
     ("compare maze --prior builtin --past-tasks 50", "--past-tasks"),
+    ("compare groups --seeds 3 --prior prior --prior prior", "--prior: 2 of them for 3 seeds"),
+    ("groups --prior prior", "prior: has 3 arms, groups has 200"),
+    ("groups --prior builtin", "prior: none is built in for 'groups'"),
+    ("groups --prior ''", "--prior: is empty"),
+    ("groups --prior prior --json prior/config.json", "--json: prior/config.json is read"),
     ("inspect", "Missing argument"),
     ("inspect ''", "is empty"),
     ("inspect nothing", "nothing: no config.json there"),
@@ -278,6 +313,27 @@ def test_one_line_and_nothing_half_written(world, line, named):
 
 def test_there_are_enough_of_them():
     assert len({line for line, _ in CASES}) == len(CASES) > 130
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize(
+    ("line", "package", "words"),
+    [
+        ("demo", "matplotlib", "the demo needs matplotlib: pip install 'diffts[figures]'"),
+        ("compare groups --figure a.png", "matplotlib", "drawing needs matplotlib: pip install"),
+        ("inspect prior", "matplotlib", "drawing needs matplotlib: pip install"),
+        ("demo", "sklearn", "gmmts-10 needs scikit-learn: pip install 'diffts[mixtures]'"),
+        ("compare groups", "sklearn", "gmmts-10 needs scikit-learn: pip install"),
+    ],
+)
+def test_a_package_that_is_not_installed_is_named_before_any_work(
+    monkeypatch, line, package, words
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    result = diffts(*line.split())
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"error: {words}")
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.usefixtures("world")

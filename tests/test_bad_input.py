@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from diffts import DiffusionPrior, Evidence, Gaussian, InvalidInputError, build_denoiser
+from diffts import DiffusionPrior, Evidence, InvalidInputError
+from diffts.diffusion import Gaussian, build_denoiser
 from diffts.diffusion.units import Units
 from diffts.learning import fit_mixture
 

@@ -1,15 +1,19 @@
 """The command line as a person uses it; nearly all of it inside the tests' own process."""
 
+import csv
 import json
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-import diffts as package
 from command_line import diffts
 from diffts import __version__
+from diffts.bandits.policies import POLICIES
+from diffts.diffusion import SAMPLERS
+from diffts.problems import PROBLEMS
 
 ROW_KEYS = {
     "prior", "sampler", "steps", "noise_std",
@@ -31,14 +35,13 @@ def start(*arguments, code="", **environment):
     )
 
 
-def test_a_start_as_a_process():
-    result = start("--version")
+def test_the_version():
+    result = diffts("--version")
     assert (result.returncode, result.stdout.strip()) == (0, f"diffts {__version__}")
 
 
-@pytest.mark.slow
-def test_a_mistake_as_a_process():
-    """A device that is not there: JAX chooses one only once in a process."""
+def test_a_start_as_a_process():
+    """With a device that is not there: JAX chooses one only once in a process."""
     result = start("accuracy", "--steps", 5, JAX_PLATFORMS="no-such-chip")
     assert result.returncode == 1
     assert result.stderr.startswith("error: JAX_PLATFORMS=no-such-chip: no such device here")
@@ -46,39 +49,25 @@ def test_a_mistake_as_a_process():
 
 
 INTERRUPTED = """
-import builtins, sys
+import builtins, runpy, sys
 plain = builtins.__import__
-def interrupted(name, *rest, **more):
-    if name.split(".")[0] == {module!r}:
-        raise KeyboardInterrupt
-    return plain(name, *rest, **more)
-builtins.__import__ = interrupted
 sys.argv = ["diffts", "accuracy"]
-import runpy
-runpy.run_module("diffts", run_name="__main__")
+for module in ("typer", "jax", "equinox"):  # in the order in which a start comes to them
+    def interrupted(name, *rest, **more):
+        if name.split(".")[0] == module:
+            raise KeyboardInterrupt
+        return plain(name, *rest, **more)
+    builtins.__import__ = interrupted
+    try:
+        runpy.run_module("diffts", run_name="__main__")
+    except SystemExit as stop:
+        print(module, stop.code)
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "jax", "equinox"])
-def test_ctrl_c_while_importing(module):
-    result = start(code=INTERRUPTED.format(module=module))
-    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
-
-
-def test_the_package_is_light_until_it_is_used():
-    code = "import sys, diffts.cli; print(sorted({'jax', 'numpy', 'typer'} & set(sys.modules)))"
-    assert start(code=code).stdout == "[]\n"
-
-
-def test_every_public_name_is_there():
-    for name in package.__all__:
-        assert getattr(package, name) is not None
-        assert name in dir(package)
-    assert package.storage.CONFIG == "config.json"
-    with pytest.raises(AttributeError, match="no attribute 'oracle'"):
-        _ = package.oracle
-    with pytest.raises(ImportError):
-        from diffts import oracle  # noqa: F401
+def test_ctrl_c_while_importing():
+    result = start(code=INTERRUPTED)
+    assert (result.stdout, result.stderr) == ("typer 130\njax 130\nequinox 130\n", "")
 
 
 def test_the_experiments_are_listed():
@@ -117,10 +106,8 @@ def test_groups_prints_and_writes_its_scores(tmp_path, monkeypatch):
     result = diffts("groups", "--network", "residual-mlp", "--train-steps", 20, "--json", file)
     assert result.returncode == 0, result.stderr
     scores = json.loads(file.read_text())
-    assert list(scores) == [
-        "recall_predicted", "precision_predicted", "recall_sampled", "precision_sampled",
-    ]  # fmt: skip
-    assert all(0 <= value <= 1 for value in scores.values())
+    assert [row["sampler"] for row in scores] == ["paper", "paper-sampled-noise"]
+    assert all(0 <= row[name] <= 1 for row in scores for name in ("recall", "precision"))
     assert os.listdir(tmp_path) == ["scores.json"]
 
 
@@ -141,7 +128,7 @@ def test_compiled_programs_are_kept_between_starts(tmp_path):
 @pytest.mark.slow
 def test_train_inspect_and_compare_work_together(tmp_path):
     prior, json_file, figure = tmp_path / "prior", tmp_path / "race.json", tmp_path / "race.png"
-    result = diffts("train", "groups", "--out", prior, "--steps", 20)
+    result = diffts("train", "groups", "--out", prior, "--train-steps", 20)
     assert result.returncode == 0, result.stderr
     assert os.listdir(tmp_path) == ["prior"]
     result = diffts("inspect", prior)
@@ -155,6 +142,9 @@ def test_train_inspect_and_compare_work_together(tmp_path):
     assert result.returncode == 0, result.stderr
     race = json.loads(json_file.read_text())
     assert {"horizon", "tasks", "regret", "stderr", "seconds"} <= race.keys()
+    result = diffts("groups", "--prior", prior, "--sampler", "moment-diagonal")
+    assert result.returncode == 0, result.stderr
+    assert "moment-diagonal" in result.stdout
     assert race["regret"].keys() == race["stderr"].keys() == {"diffts", "ucb1", "gts-full"}
     assert (race["horizon"], race["tasks"]) == (5, 3)
     assert figure.stat().st_size > 10_000
@@ -163,12 +153,132 @@ def test_train_inspect_and_compare_work_together(tmp_path):
     assert "prior: has 200 arms" in other.stderr
 
 
+PLUGIN = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from diffts.bandits.policies import POLICIES, UCB1
+from diffts.diffusion import SAMPLERS, PaperSampler
+from diffts.problems import PROBLEMS, GaussianRewards, Problem
+
+
+@dataclass(frozen=True)
+class Slopes(Problem):
+    name: ClassVar[str] = "slopes"
+    n_arms: ClassVar[int] = 5
+    noise_std: ClassVar[float] = 0.1
+    horizon: ClassVar[int] = 8
+
+    @property
+    def rewards(self):
+        return GaussianRewards(std=0.1)
+
+    def _draw(self, n, rng):
+        return rng.uniform(size=(n, 1)) * np.arange(5.0) / 5
+
+
+class Same(PaperSampler):
+    pass
+
+
+PROBLEMS["slopes"] = Slopes
+POLICIES["mine"] = lambda given: UCB1(given.actions.n_arms, given.noise_std)
+POLICIES["drawn"] = lambda given: given.diffts()
+SAMPLERS["same"] = Same()
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """A file that adds a problem, two policies and a sampler; the registries forget them."""
+    before = [(registry, dict(registry)) for registry in (PROBLEMS, POLICIES, SAMPLERS)]
+    file = tmp_path / "my plugin.py"
+    file.write_text(PLUGIN)
+    monkeypatch.chdir(tmp_path)
+    yield file
+    for registry, names in before:
+        registry.clear()
+        registry.update(names)
+
+
+RACE = ("compare", "slopes", "--tasks", 4, "--past-tasks", 20, "--train-steps", 5, "--steps", 4)
+
+
+def test_a_plugin_adds_a_problem_a_policy_and_a_sampler(tmp_path, plugin):
+    """All seeds, samplers and results: rows, curves and means that agree with each other."""
+    result = diffts(
+        *RACE, "--plugin", plugin, "--policies", "mine,drawn,gts-full", "--sampler", "paper",
+        "--sampler", "same", "--seeds", 2, "--seed", 7, "--json", "race.json",
+        "--csv", "race.csv", "--figure", "race.png",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "4 tasks, 8 rounds, 2 seeds" in result.stdout
+    assert sorted(os.listdir(tmp_path)) == ["my plugin.py", "race.csv", "race.json", "race.png"]
+    race = json.loads((tmp_path / "race.json").read_text())
+    labels = ["mine", "drawn (paper)", "drawn (same)", "gts-full"]
+    assert list(race["regret"]) == list(race["curves"]) == labels
+    # The same sampler under two names draws the same.
+    assert race["curves"]["drawn (paper)"] == race["curves"]["drawn (same)"]
+    told = {"problem": "slopes", "data": "exact", "corruption": None, "seeds": [7, 8],
+            "samplers": ["paper", "same"], "steps": 4, "noise_std": 0.1}  # fmt: skip
+    assert told.items() <= race.items()
+    assert race["versions"].keys() == {"diffts", "jax", "python", "device", "commit"}
+    with open(tmp_path / "race.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 * 2 * 8 * 4  # policies, seeds, rounds, tasks
+    for label in labels:
+        policy, _, sampler = label.removesuffix(")").partition(" (")
+        mine = [row for row in rows if (row["policy"], row["sampler"]) == (policy, sampler)]
+        assert {(row["problem"], row["noise_std"]) for row in mine} == {("slopes", "0.1")}
+        last = np.array([float(row["regret"]) for row in mine if row["round"] == "8"])
+        curve = race["curves"][label]
+        assert (len(curve["rounds"]), curve["rounds"][-1]) == (8, 8)
+        assert race["regret"][label] == curve["regret"][-1] == pytest.approx(last.mean())
+        of_seeds = last.reshape(2, 4)
+        of_the_two = of_seeds.mean(0).var(ddof=1) / 4 + of_seeds.mean(1).var(ddof=1) / 2
+        assert race["stderr"][label] == curve["stderr"][-1] == pytest.approx(of_the_two**0.5)
+
+
+def test_two_seeds_are_two_races(tmp_path, plugin):
+    """The same tasks, with other priors and other rewards; the baselines' fits are the same."""
+    three = {"both": ("--seeds", 2), "first": (), "second": ("--seed", 1)}
+    for name, seeds in three.items():
+        options = (*RACE, "--plugin", plugin, "--policies", "diffts,gmmts-2", *seeds)
+        result = diffts(*options, "--json", f"{name}.json", "--csv", f"{name}.csv")
+        assert result.returncode == 0, result.stderr
+    rows = {}
+    for name in three:
+        with open(tmp_path / f"{name}.csv") as file:
+            rows[name] = list(csv.DictReader(file))
+    assert [row for row in rows["both"] if row["seed"] == "0"] == rows["first"]
+    others = [row for row in rows["both"] if row["seed"] == "1"]
+    assert others != [row | {"seed": "1"} for row in rows["first"]]
+    assert others != rows["second"]  # its tasks are others
+
+
+def test_a_prior_for_each_seed(tmp_path, plugin):
+    """Two priors that were trained before play as the two that are learned on the way."""
+    train = ("train", "slopes", "--plugin", plugin, "--past-tasks", 20, "--train-steps", 5)
+    assert diffts(*train, "--out", "a").returncode == 0
+    few = ("--policies", "diffts", "--plugin", plugin, "--seeds", 2)
+    learned = diffts(*RACE, *few, "--csv", "learned.csv")
+    assert learned.returncode == 0, learned.stderr
+    given = diffts(*RACE, *few, "--prior", "a", "--prior", "a", "--csv", "given.csv")
+    assert given.returncode == 0, given.stderr
+    one = [(tmp_path / f"{name}.csv").read_text().splitlines() for name in ("learned", "given")]
+    half = 1 + 8 * 4
+    assert one[0][:half] == one[1][:half]
+    assert one[0][half:] != one[1][half:]
+
+
 @pytest.mark.slow
 def test_imperfect_data_serve_all_policies(tmp_path):
     """Few past tasks, so few that some arms are observed too seldom to calibrate."""
     few = ("--data", "imperfect", "--missing", 0.8, "--past-tasks", 60)
     prior, file = tmp_path / "prior", tmp_path / "race.json"
-    result = diffts("train", "groups", "--out", prior, "--steps", 30, *few)
+    result = diffts("train", "groups", "--out", prior, "--train-steps", 30, *few)
     assert result.returncode == 0, result.stderr
     assert "Held-out CRPS" in result.stdout
     assert "observed too seldom to calibrate" in result.stdout
@@ -176,7 +286,9 @@ def test_imperfect_data_serve_all_policies(tmp_path):
     result = diffts("compare", "groups", *few, "--prior", prior, *race, "--steps", 5,
                     "--json", file)  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert len(json.loads(file.read_text())["regret"]) == 4
+    race = json.loads(file.read_text())
+    assert len(race["regret"]) == 4
+    assert (race["data"], race["corruption"]) == ("imperfect", {"missing": 0.8, "noise": 0.1})
 
 
 @pytest.mark.slow

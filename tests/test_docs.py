@@ -7,7 +7,6 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-
 from diffts.learning.gaussian import fit_gaussian
 
 ROOT = Path(__file__).parent.parent

@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from diffts import (
-    Evidence,
-    Gaussian,
-    GaussianMixture,
-)
+from diffts import Evidence
+from diffts.diffusion import Gaussian, GaussianMixture
 from diffts.diffusion.exact import draw_posterior
 from diffts.learning.fits import fit_diagonal, fit_factor_gaussian, fit_gaussian, fit_mixture
 from diffts.learning.fits.gaussian import pairwise_moments

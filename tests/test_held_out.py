@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from diffts import (
-    DiffusionPrior,
-    Evidence,
-    InvalidInputError,
-)
+from diffts import DiffusionPrior, Evidence, InvalidInputError
 from diffts.learning.held_out import HeldOut, hide, score
 from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
 

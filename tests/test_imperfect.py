@@ -8,19 +8,15 @@ import numpy as np
 import pytest
 
 from diffts import (
-    PROCEDURES,
     ArtifactError,
     Evidence,
-    Gaussian,
     InvalidInputError,
     Procedure,
-    Schedule,
     TrainingConfig,
-    build_denoiser,
-    choose_sure,
     learn_prior,
 )
-from diffts.learning import OurProcedure
+from diffts.diffusion import Gaussian, Schedule, build_denoiser
+from diffts.learning import PROCEDURES, OurProcedure, choose_sure
 from diffts.learning.held_out import Score
 from diffts.learning.losses import denoising_loss, imperfect_loss
 from diffts.learning.objectives import ExactTasks, Observations, Reconstructed

@@ -3,15 +3,11 @@
 import numpy as np
 import pytest
 
-from diffts import (
-    Evidence,
-    Gaussian,
-    InvalidInputError,
-    Schedule,
-    calibrate_imperfect,
-)
+from diffts import Evidence, InvalidInputError
+from diffts.diffusion import Gaussian, Schedule
 from diffts.diffusion.exact import draw_posterior
 from diffts.diffusion.exact_denoisers import GaussianDenoiser, gaussian_tau
+from diffts.learning import calibrate_imperfect
 from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
 
 

@@ -13,16 +13,13 @@ from diffts import (
     ArtifactError,
     DiffusionPrior,
     Evidence,
-    Gaussian,
     InvalidInputError,
-    Schedule,
     TrainingConfig,
-    build_denoiser,
-    calibrate,
     learn_prior,
 )
+from diffts.diffusion import Gaussian, Schedule, build_denoiser
 from diffts.diffusion.exact_denoisers import GaussianDenoiser, gaussian_tau
-from diffts.learning import fit_gaussian
+from diffts.learning import calibrate, fit_gaussian
 from diffts.learning.objectives import ExactTasks
 from diffts.learning.training import initial_state, train
 from diffts.storage import named_arrays

@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from diffts import SAMPLERS, DiffusionPrior, Evidence, TrainingConfig, learn_prior
+from diffts import DiffusionPrior, Evidence, TrainingConfig, learn_prior
+from diffts.diffusion import SAMPLERS
 from diffts.diffusion.posterior import REFERENCES
 from diffts.diffusion.units import Units
 from diffts.priors import builtin_prior
@@ -142,7 +143,7 @@ def test_exact_observations_win_over_a_prior_without_doubt():
             draws = prior.posterior_sample(evidence, n=20, sampler=sampler)
             np.testing.assert_allclose(draws[:, :2], [[5.0, 1.5]] * 20, atol=1e-3)
             np.testing.assert_allclose(draws[:, 2], 2.0, atol=1e-3)
-    from diffts import Gaussian, GaussianMixture
+    from diffts.diffusion import Gaussian, GaussianMixture
 
     exact = Gaussian(mean, covariance)
     assert exact.log_evidence(evidence) == -np.inf

@@ -13,13 +13,13 @@ import pytest
 from command_line import diffts
 from diffts import DiffusionPrior
 from diffts.bandits.simulate import Simulation
-from diffts.cli import common
-from diffts.experiments import compare
-from diffts.learning import TrainingStopped
+from diffts.cli import console
+from diffts.experiments import compare, learning_plan
+from diffts.learning import Progress, TrainingStopped
 from diffts.learning.training import refuse_divergence
 from diffts.storage import save_folder
 
-TRAIN = ("train", "groups", "--steps", 300, "--past-tasks", 20)
+TRAIN = ("train", "groups", "--train-steps", 300, "--past-tasks", 20)
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +35,10 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def quick(monkeypatch):
     """A small network and blocks of a few steps."""
-    learn = compare.learn_prior
+    learn = learning_plan.learn_prior
     small = {"width": 4, "n_blocks": 1}
     monkeypatch.setattr(
-        compare, "learn_prior", lambda *a, **k: learn(*a, **{**k, "options": small})
+        learning_plan, "learn_prior", lambda *a, **k: learn(*a, **{**k, "options": small})
     )
 
 
@@ -47,7 +47,7 @@ def signal_at(monkeypatch):
     """Send this process a signal when the training has told of so many blocks."""
 
     def arrange(number, block):
-        plain = common.progress
+        plain = console.learning_progress
         blocks = []
 
         def told():
@@ -56,7 +56,7 @@ def signal_at(monkeypatch):
                 os.kill(os.getpid(), number)
 
         monkeypatch.setattr(
-            "diffts.cli.learning.progress", lambda *given: _Telling(plain(*given), told)
+            "diffts.cli.learning.learning_progress", lambda *given: _Telling(plain(*given), told)
         )
 
     return arrange
@@ -104,7 +104,7 @@ def test_a_stopped_training_goes_on_to_the_same_weights(here, signal_at, number,
     assert sorted(os.listdir(here)) == ["my prior", "my prior-checkpoint", "whole"]
 
 
-@pytest.mark.parametrize("data", ["clean", "imperfect"])
+@pytest.mark.parametrize("data", ["exact", "imperfect"])
 def test_from_either_kind_of_data(here, monkeypatch, data):
     """The learner keeps its state (see test_stopped_training.py); the command says how to go on."""
 
@@ -112,8 +112,7 @@ def test_from_either_kind_of_data(here, monkeypatch, data):
         save_folder(checkpoint, "diffts.training", 1, {}, {"x": np.zeros(1)})
         raise TrainingStopped(checkpoint, 100)
 
-    name = "learn_prior" if data == "clean" else "learn_prior_imperfect"
-    monkeypatch.setattr(compare, name, learn)
+    monkeypatch.setattr(learning_plan, "learn_prior", learn)
     result = diffts(*TRAIN, "--out", "p", "--data", data)
     assert result.returncode == 130
     assert os.listdir(here) == ["p-checkpoint"]
@@ -157,7 +156,7 @@ def test_a_race_that_is_stopped_keeps_its_prior(here, monkeypatch, command, opti
         os.kill(os.getpid(), signal.SIGTERM)
 
     prior = DiffusionPrior.gaussian(np.zeros(200), np.eye(200))
-    monkeypatch.setattr(compare, "learn_prior", lambda *_, **__: prior)
+    monkeypatch.setattr(learning_plan, "learn_prior", lambda *_, **__: prior)
     monkeypatch.setattr(compare, "simulate", stop)
     result = diffts(command, *options, "--tasks", 7, "--horizon", 3)
     assert result.returncode == 143
@@ -175,11 +174,54 @@ def test_a_race_that_is_stopped_keeps_its_prior(here, monkeypatch, command, opti
     assert "ucb1" in again.stdout
 
 
+SEEDS = ("compare", "groups", "--policies", "diffts", "--seeds", 2, "--past-tasks", 20)
+
+
+def test_several_trainings_go_on_from_where_they_were(here, monkeypatch):
+    """Stopped in the second of them: the first is not lost, and each has a state of its own."""
+    begun = []
+
+    def learn(*_, checkpoint, seed, **__):
+        begun.append((seed, checkpoint.name, (checkpoint / "config.json").exists()))
+        save_folder(checkpoint, "diffts.training", 1, {}, {"x": np.zeros(1)})
+        if len(begun) == 2:
+            raise TrainingStopped(checkpoint, 100)
+        return DiffusionPrior.gaussian(np.zeros(200), np.eye(200))
+
+    monkeypatch.setattr(learning_plan, "learn_prior", learn)
+    monkeypatch.setattr(compare, "simulate", lambda *_, **__: RUN)
+    result = diffts(*SEEDS)
+    assert result.returncode == 130
+    assert os.listdir(here) == ["diffts-groups-checkpoint"]
+    again = diffts(*command_in(result.stderr))
+    assert again.returncode == 0, again.stderr
+    assert begun == [
+        (0, "seed-0", False), (1, "seed-1", False), (0, "seed-0", True), (1, "seed-1", True),
+    ]  # fmt: skip
+
+
+def test_several_priors_are_kept(here, monkeypatch):
+    def stop(*_, **__):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    priors = iter(DiffusionPrior.gaussian(np.full(200, mean), np.eye(200)) for mean in (0.0, 1.0))
+    monkeypatch.setattr(learning_plan, "learn_prior", lambda *_, **__: next(priors))
+    monkeypatch.setattr(compare, "simulate", stop)
+    result = diffts(*SEEDS)
+    assert result.returncode == 130
+    kept = ["diffts-groups-prior", "diffts-groups-prior-2"]
+    assert sorted(os.listdir(here)) == kept
+    assert [float(DiffusionPrior.load(folder).shift) for folder in kept] == [0.0, 1.0]
+    monkeypatch.setattr(compare, "simulate", lambda *_, **__: RUN)
+    again = diffts(*command_in(result.stderr))
+    assert again.returncode == 0, again.stderr
+
+
 def test_stopped_before_anything_was_learned(here, monkeypatch):
     def stop(*_, **__):
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(compare, "learn_prior", stop)
+    monkeypatch.setattr(learning_plan, "learn_prior", stop)
     result = diffts(*TRAIN, "--out", "p")
     assert result.returncode == 130
     assert result.stderr.startswith("stopped: nothing is kept")
@@ -195,7 +237,7 @@ def test_a_second_signal_does_not_break_the_saving(monkeypatch):
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(compare, "learn_prior", learn)
+    monkeypatch.setattr(learning_plan, "learn_prior", learn)
     result = diffts(*TRAIN, "--out", "p")
     assert result.returncode == 130
     assert result.stderr.startswith("note: stopping already")
@@ -215,7 +257,7 @@ def test_a_lost_folder_after_the_training(here, monkeypatch):
         (here / "p").write_text("the folder is gone, a file is in its place")
         return PRIOR
 
-    monkeypatch.setattr(compare, "learn_prior", learn)
+    monkeypatch.setattr(learning_plan, "learn_prior", learn)
     result = diffts(*TRAIN, "--out", "p")
     assert result.returncode == 1
     assert result.stderr.startswith("error: p: cannot be made a folder")
@@ -233,7 +275,7 @@ def test_a_full_disk_after_the_training(monkeypatch):
             raise OSError(28, "No space left on device")
         plain(handle)
 
-    monkeypatch.setattr(compare, "learn_prior", lambda *_, **__: PRIOR)
+    monkeypatch.setattr(learning_plan, "learn_prior", lambda *_, **__: PRIOR)
     monkeypatch.setattr("diffts.files.os.fsync", full)
     result = diffts(*TRAIN, "--out", "p")
     assert result.returncode == 1
@@ -310,7 +352,7 @@ def test_a_table_that_cannot_be_printed_leaves_the_rest(here, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("diffts.cli.races.out.print", full)
+    monkeypatch.setattr("diffts.cli.race.out.print", full)
     result = diffts(*RACE, "--json", "race.json", "--figure", "race.png")
     assert result.returncode == 1
     assert result.stderr == "error: standard output: No space left on device\n"
@@ -322,7 +364,7 @@ def test_a_training_that_diverges_leaves_nothing(here, monkeypatch):
         save_folder(checkpoint, "diffts.training", 1, {}, {"x": np.zeros(1)})
         refuse_divergence(float("nan"), 200)
 
-    monkeypatch.setattr(compare, "learn_prior", learn)
+    monkeypatch.setattr(learning_plan, "learn_prior", learn)
     result = diffts(*TRAIN, "--out", "p")
     assert result.returncode == 2
     assert result.stderr.startswith("error: training diverged: the loss is nan at step 200")
@@ -334,7 +376,7 @@ def test_a_warning_is_one_line(monkeypatch):
         warnings.warn("checkpoint not saved", UserWarning, stacklevel=1)
         return PRIOR
 
-    monkeypatch.setattr(compare, "learn_prior", learn)
+    monkeypatch.setattr(learning_plan, "learn_prior", learn)
     result = diffts(*TRAIN, "--out", "p")
     assert (result.returncode, result.stderr) == (0, "warning: checkpoint not saved\n")
 
@@ -350,19 +392,14 @@ def test_away_from_a_terminal_long_work_prints_lines(monkeypatch):
         printed.set()
         return done.wait()
 
-    def learn(*_, on_block, **__):
-        on_block(_State(100, 0.5))
+    def learn(*_, on_progress, **__):
+        on_progress(Progress("training", 1, 1, 100, 300, 0.5, float("nan")))
         told.set()
         printed.wait()
         return PRIOR
 
-    monkeypatch.setattr(common, "_wait_for", wait_for)
-    monkeypatch.setattr(compare, "learn_prior", learn)
+    monkeypatch.setattr(console, "_wait_for", wait_for)
+    monkeypatch.setattr(learning_plan, "learn_prior", learn)
     result = diffts(*TRAIN, "--out", "p")
     assert result.returncode == 0
     assert result.stderr == "learning the prior: 100/300, loss 0.5000\n"
-
-
-class _State:
-    def __init__(self, step, loss):
-        self.step, self.loss = step, loss

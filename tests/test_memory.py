@@ -12,7 +12,8 @@ import pytest
 SCRIPT = """
 import re
 import numpy as np
-from diffts import DiffusionPrior, Evidence, build_denoiser
+from diffts import DiffusionPrior, Evidence
+from diffts.diffusion import build_denoiser
 
 denoiser = build_denoiser("{network}", 500)
 prior = DiffusionPrior(denoiser, np.full((100, 500), 0.3))
@@ -27,7 +28,9 @@ print(int(re.search(r"VmHWM:\\s+(\\d+) kB", status)[1]) / 1e6)
 IMAGES = """
 import dataclasses, re
 import numpy as np
-from diffts import PROCEDURES, Evidence, Schedule, learn_prior
+from diffts import Evidence, learn_prior
+from diffts.diffusion import Schedule
+from diffts.learning import PROCEDURES
 
 rng = np.random.default_rng(0)
 shapes = rng.random((10, 784), dtype=np.float32)

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from diffts import (
-    ArtifactError,
-    DiffusionPrior,
-    Evidence,
-    Gaussian,
-    GaussianMixture,
-    InvalidInputError,
-)
+from diffts import ArtifactError, DiffusionPrior, Evidence, InvalidInputError
 from diffts.bandits import (
     Actions,
     Agent,
@@ -40,6 +33,7 @@ from diffts.bandits.policies import (
     MixtureTS,
     make_policy,
 )
+from diffts.diffusion import Gaussian, GaussianMixture
 from diffts.stacking import stack, unstack
 
 K, NOISE = 4, 0.5

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffts import DiffusionPrior, Evidence, Gaussian, GaussianMixture
+from diffts import DiffusionPrior, Evidence
 from diffts.bandits.policies import MixtureTS
+from diffts.diffusion import Gaussian, GaussianMixture
 from reduced_precision import round_products, tf32
 
 K, NOISE, ROUNDS = 180, 0.1, 200

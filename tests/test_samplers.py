@@ -5,8 +5,9 @@ import inspect
 import numpy as np
 import pytest
 
-from diffts import SAMPLERS, DiffusionPrior, Evidence, Gaussian, MomentSampler, PaperSampler
+from diffts import DiffusionPrior, Evidence
 from diffts import chunks as chunks_module
+from diffts.diffusion import SAMPLERS, Gaussian, MomentSampler, PaperSampler
 from diffts.diffusion.posterior import REFERENCES, as_sampler
 from diffts.diffusion.units import Units
 from oracles import (

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffts import InvalidInputError, Schedule
+from diffts import InvalidInputError
+from diffts.diffusion import Schedule
 
 
 def test_the_papers_schedule():

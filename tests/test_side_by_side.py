@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffts import DiffusionPrior, Gaussian, InvalidInputError
+from diffts import DiffusionPrior, InvalidInputError
 from diffts.bandits.policies import UCB1, DiffTS, MixtureTS, Uniform
 from diffts.bandits.simulate import simulate, simulate_side_by_side
+from diffts.diffusion import Gaussian
 from diffts.diffusion.networks.convolution import convolve
 from diffts.learning import (
     PROCEDURES,

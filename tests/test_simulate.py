@@ -6,10 +6,11 @@ import jax
 import numpy as np
 import pytest
 
-from diffts import DiffusionPrior, Gaussian, InvalidInputError
+from diffts import DiffusionPrior, InvalidInputError
 from diffts.bandits.actions import BestArm
 from diffts.bandits.policies import UCB1, DiagonalGTS, DiffTS, MixtureTS, Uniform
 from diffts.bandits.simulate import STATE_BYTES, simulate
+from diffts.diffusion import Gaussian
 from diffts.learning import fit_gaussian, fit_mixture
 from diffts.problems import GaussianRewards, Maze, PopularNiche
 from popular_niche_oracle import ExactThompson

@@ -4,18 +4,13 @@ import jax
 import numpy as np
 import pytest
 
-from diffts import (
-    Evidence,
-    InvalidInputError,
-    TrainingConfig,
-    choose_sure,
-    learn_prior,
-)
+from diffts import Evidence, InvalidInputError, TrainingConfig, learn_prior
 from diffts.learning import (
     CheckpointWarning,
     Lesson,
     OurProcedure,
     TrainingStopped,
+    choose_sure,
     learn_priors,
 )
 from diffts.learning.checkpoint import Checkpoint

@@ -6,121 +6,52 @@
 >>> draws = prior.posterior_sample(evidence, n=1000, sampler="moment", seed=0)
 >>> draws.shape
 (1000, 2)
+
+What people extend is a floor below: samplers and networks in :mod:`diffts.diffusion`, policies in
+:mod:`diffts.bandits`, procedures in :mod:`diffts.learning`, problems in :mod:`diffts.problems`.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from diffts._version import __version__
+from diffts._lazy import attach
+from diffts._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from diffts.bandits.agent import Agent, ThompsonSampling
-    from diffts.diffusion.denoiser import Denoiser
-    from diffts.diffusion.exact import Gaussian, GaussianMixture
-    from diffts.diffusion.networks import NETWORKS, build_denoiser
-    from diffts.diffusion.posterior import SAMPLERS, MomentSampler, PaperSampler, PosteriorSampler
-    from diffts.diffusion.prior import DiffusionPrior
-    from diffts.diffusion.schedule import Schedule
-    from diffts.errors import ArtifactError, DifftsError, InvalidInputError
-    from diffts.evidence import Evidence
-    from diffts.learning import (
-        PROCEDURES,
-        Procedure,
-        TrainingConfig,
-        calibrate,
-        calibrate_imperfect,
-        choose_sure,
-        learn_prior,
-    )
+    from diffts.bandits.agent import Agent as Agent
+    from diffts.bandits.agent import ThompsonSampling as ThompsonSampling
+    from diffts.bandits.simulate import simulate as simulate
+    from diffts.diffusion.prior import DiffusionPrior as DiffusionPrior
+    from diffts.errors import ArtifactError as ArtifactError
+    from diffts.errors import DifftsError as DifftsError
+    from diffts.errors import InvalidInputError as InvalidInputError
+    from diffts.evidence import Evidence as Evidence
+    from diffts.learning import Procedure as Procedure
+    from diffts.learning import TrainingConfig as TrainingConfig
+    from diffts.learning import learn_prior as learn_prior
+    from diffts.priors import builtin_prior as builtin_prior
 
-__all__ = [
-    "NETWORKS",
-    "PROCEDURES",
-    "SAMPLERS",
-    "Agent",
-    "ArtifactError",
-    "Denoiser",
-    "DifftsError",
-    "DiffusionPrior",
-    "Evidence",
-    "Gaussian",
-    "GaussianMixture",
-    "InvalidInputError",
-    "MomentSampler",
-    "PaperSampler",
-    "PosteriorSampler",
-    "Procedure",
-    "Schedule",
-    "ThompsonSampling",
-    "TrainingConfig",
-    "__version__",
-    "build_denoiser",
-    "calibrate",
-    "calibrate_imperfect",
-    "choose_sure",
-    "learn_prior",
-]
-
-#: Where each name comes from. It is imported when first used: the command line must be able to
-#: take a Ctrl-C before JAX is loaded, and a program that needs one part does not wait for all.
-_FROM = {
-    "diffts.bandits.agent": (
-        "Agent",
-        "ThompsonSampling",
-    ),
-    "diffts.diffusion.denoiser": ("Denoiser",),
-    "diffts.diffusion.exact": (
-        "Gaussian",
-        "GaussianMixture",
-    ),
-    "diffts.diffusion.networks": (
-        "NETWORKS",
-        "build_denoiser",
-    ),
-    "diffts.diffusion.posterior": (
-        "SAMPLERS",
-        "MomentSampler",
-        "PaperSampler",
-        "PosteriorSampler",
-    ),
-    "diffts.diffusion.prior": ("DiffusionPrior",),
-    "diffts.diffusion.schedule": ("Schedule",),
-    "diffts.errors": (
-        "ArtifactError",
-        "DifftsError",
-        "InvalidInputError",
-    ),
-    "diffts.evidence": ("Evidence",),
-    "diffts.learning": (
-        "PROCEDURES",
-        "Procedure",
-        "TrainingConfig",
-        "calibrate",
-        "calibrate_imperfect",
-        "choose_sure",
-        "learn_prior",
-    ),
+#: The same for Python itself, by module.
+_NAMES = {
+    "bandits.agent": "Agent ThompsonSampling",
+    "bandits.simulate": "simulate",
+    "diffusion.prior": "DiffusionPrior",
+    "errors": "ArtifactError DifftsError InvalidInputError",
+    "evidence": "Evidence",
+    "learning": "Procedure TrainingConfig learn_prior",
+    "priors": "builtin_prior",
 }
-_MODULE_OF = {name: module for module, names in _FROM.items() for name in names}
+_DIFFUSION = (
+    "NETWORKS SAMPLERS Denoiser Gaussian GaussianMixture MomentSampler PaperSampler "
+    "PosteriorSampler Schedule build_denoiser"
+)
+_MOVED = {
+    **{name: f"diffts.diffusion.{name}" for name in _DIFFUSION.split()},
+    **{name: f"diffts.learning.{name}"
+       for name in ("PROCEDURES", "calibrate", "calibrate_imperfect", "choose_sure")},
+    "learn_prior_imperfect": "diffts.learn_prior, which takes Evidence, too",
+    "train_clean": "diffts.learn_prior",
+}  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    """A public name, or a part of the package, when it is first asked for."""
-    if name in _MODULE_OF:
-        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
-        globals()[name] = value
-        return value
-    if not name.startswith("_"):
-        try:
-            return importlib.import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
-                raise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """Public names, loaded or not."""
-    return sorted({*globals(), *__all__})
+__all__ = ["__version__", *(name for names in _NAMES.values() for name in names.split())]
+if not TYPE_CHECKING:  # there a name that is not among the imports above is a mistake
+    __getattr__, __dir__ = attach(__name__, _NAMES, _MOVED)

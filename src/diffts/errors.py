@@ -15,3 +15,7 @@ class InvalidInputError(DifftsError, ValueError):
 
 class ArtifactError(DifftsError):
     """A saved file or folder is missing, damaged, foreign, or of a newer format."""
+
+
+class MissingPackageError(DifftsError):
+    """An optional package is not installed; the message says how to install it."""

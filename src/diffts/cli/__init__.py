@@ -5,16 +5,21 @@ impossible. 130, 143: it was stopped (Ctrl-C, SIGTERM). A user's mistake is one 
 error, never a traceback.
 """
 
-from __future__ import annotations
-
 import sys
 
 
 def main() -> None:
     """Entry point of the ``diffts`` command."""
+    from diffts.errors import MissingPackageError
+    from diffts.extras import require
+
     # Imported here: most of a start is spent on imports, and Ctrl-C may come then, too.
     try:
+        for package in ("typer", "rich"):
+            require(package, "the command line")
         from diffts.cli.app import run
+    except MissingPackageError as error:
+        sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit(130)
     run()

@@ -4,18 +4,37 @@ from __future__ import annotations
 
 import functools
 import io
+import os
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from diffts._version import __version__
-from diffts.cli import core, priors, races, reproduce
-from diffts.cli.common import check_device, complain, say, turn_on_compile_cache
+from diffts.cli.accuracy import accuracy
+from diffts.cli.compare import compare
+from diffts.cli.console import complain, say
+from diffts.cli.demo import demo
+from diffts.cli.groups import groups
+from diffts.cli.inspect import inspect
+from diffts.cli.reproduce import reproduce
 from diffts.cli.signals import exit_code_when_stopped, signals_as_interrupts
+from diffts.cli.train import train
 from diffts.errors import DifftsError, InvalidInputError
+
+#: Each command, and an example of it.
+COMMANDS: dict[Callable[..., None], str] = {
+    demo: "diffts demo --out out",
+    compare: "diffts compare popular-niche --policies diffts,gts-full --horizon 500 --seeds 3",
+    train: "diffts train popular-niche --out priors/popular-niche --data imperfect",
+    inspect: "diffts inspect priors/popular-niche",
+    accuracy: "diffts accuracy --sampler moment --steps 20 --json rows.json",
+    groups: "diffts groups --network residual-mlp --json scores.json",
+    reproduce: "diffts reproduce main groups --profile smoke --out out/reproduce",
+}
 
 app = typer.Typer(
     name="diffts",
@@ -26,6 +45,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+
+class DeviceError(DifftsError):
+    """A kind of device that is not there."""
 
 
 def run() -> None:
@@ -78,6 +101,40 @@ def _explain(error: BaseException) -> int | None:
     return 1
 
 
+def turn_on_compile_cache() -> None:
+    """Keep compiled programs between runs: the second start of a command compiles nothing.
+
+    Only the command line does this; the library leaves JAX's settings to its user. The folder is
+    JAX_COMPILATION_CACHE_DIR, or diffts/ in the user's cache folder.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    import jax
+
+    try:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user without a home
+        return
+    jax.config.update("jax_compilation_cache_dir", str(root / "diffts" / "compiled"))
+    # All of them, however fast they compile: what is kept must not depend on a busy machine.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def check_device() -> None:
+    """Refuse a kind of device that was asked for and is not there, before anything runs."""
+    asked = os.environ.get("JAX_PLATFORMS")
+    if not asked:
+        return
+    import jax
+
+    try:
+        jax.devices()
+    except (AssertionError, RuntimeError) as error:  # the first where CUDA was not installed
+        why = f" ({error})" if str(error) else ""
+        raise DeviceError(f"JAX_PLATFORMS={asked}: no such device here{why}") from None
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         say(f"diffts {__version__}")
@@ -98,6 +155,5 @@ def _common(
     check_device()
 
 
-for _module in (races, priors, core, reproduce):
-    for _command, _example in _module.COMMANDS.items():
-        app.command(epilog=f"Example:  {_example}")(explained(_command))
+for _command, _example in COMMANDS.items():
+    app.command(epilog=f"Example:  {_example}")(explained(_command))

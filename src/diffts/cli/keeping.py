@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diffts.cli.common import complain
-from diffts.cli.outputs import ElsewhereError, check_checkpoint_folder, fresh_folder, save_prior
+from diffts.cli.console import complain
+from diffts.cli.outputs import ElsewhereError, fresh_folder, save_prior
 from diffts.cli.signals import this_command
 from diffts.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from diffts.diffusion.prior import DiffusionPrior
+
+#: Where states may be: of one training, of several seeds, of several λ.
+_STATES = ("config.json", "seed-*/config.json", "sure-*/config.json", "seed-*/sure-*/config.json")
 
 
 @contextmanager
@@ -30,47 +33,53 @@ def kept_training(given: Path | None, default: Path) -> Iterator[Path]:
     """
     from diffts.learning import TrainingStopped
 
-    check_checkpoint_folder("--checkpoint", given)
     folder = fresh_folder(default) if given is None else given
     if given is None and folder.name != default.name and _has_state(default):
         complain(f"{default} holds a stopped training; --checkpoint goes on from it", "note")
+    keeps = given is not None
     try:
         yield folder
     except (InvalidInputError, ElsewhereError):
-        # Going on would end the same way, or all is done: the state is of no use.
-        if given is None:
-            _remove(folder)
-        raise
+        raise  # going on would end the same way, or all is done: the state is of no use
     except BaseException as error:
-        kept = folder
-        if isinstance(error, TrainingStopped) and not _has_state(folder):
-            kept = error.folder
-        _say_how_to_go_on(kept, given)
+        lost = isinstance(error, TrainingStopped) and not _has_state(folder)
+        kept = error.folder if lost and isinstance(error, TrainingStopped) else folder
+        keeps |= _has_state(kept)
+        if _has_state(kept):
+            command = this_command() if kept == given else this_command("--checkpoint", str(kept))
+            complain(f"the training is kept in {kept}; go on with: {command}", "stopped")
+        else:
+            complain("nothing is kept: no block of training steps was finished", "stopped")
         raise
-    if given is None:
-        _remove(folder)
+    finally:
+        if not keeps:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def kept_prior(
-    learned: Callable[[], DiffusionPrior] | None, default: Path, go_on: Callable[[Path], str]
+def kept_priors(
+    learned: Sequence[DiffusionPrior], default: Path, go_on: Callable[[list[str]], str]
 ) -> Iterator[None]:
-    """If the work within is stopped, save the prior that was learned for it.
+    """If the work within is stopped, save the priors that were learned for it.
 
     Args:
-        learned: gives that prior; None if it was not learned here.
-        default: a folder for it.
-        go_on: the command that goes on with the prior in a folder.
+        learned: those priors.
+        default: a folder for the first; others get a number.
+        go_on: the command that goes on with some more arguments.
     """
     try:
         yield
     except InvalidInputError:
         raise
     except BaseException:
-        if learned is not None:
-            folder = fresh_folder(default)
-            save_prior(learned(), folder)
-            complain(f"the prior is kept in {folder}; go on with: {go_on(folder)}", "stopped")
+        folders = []
+        for prior in learned:
+            folders.append(str(fresh_folder(default)))
+            save_prior(prior, Path(folders[-1]))
+        if folders:
+            command = go_on([word for folder in folders for word in ("--prior", folder)])
+            kept = "the prior is" if len(folders) == 1 else "the priors are"
+            complain(f"{kept} kept in {', '.join(folders)}; go on with: {command}", "stopped")
         raise
 
 
@@ -80,20 +89,5 @@ def beside(folder: Path, what: str) -> Path:
     return whole.with_name(f"{whole.name}-{what}")
 
 
-def _say_how_to_go_on(kept: Path, given: Path | None) -> None:
-    if not _has_state(kept):
-        complain("nothing is kept: no block of training steps was finished", "stopped")
-        if given is None:
-            _remove(kept)
-        return
-    command = this_command() if kept == given else this_command("--checkpoint", str(kept))
-    complain(f"the training is kept in {kept}; go on with: {command}", "stopped")
-
-
 def _has_state(folder: Path) -> bool:
-    """Whether a training's state is there, or those of several in folders of their own."""
-    return (folder / "config.json").exists() or any(folder.glob("sure-*/config.json"))
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    return any(any(folder.glob(pattern)) for pattern in _STATES)

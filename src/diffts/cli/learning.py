@@ -1,109 +1,130 @@
-"""What ``train`` and ``compare`` share: options about data, recipes, and a bar for learning."""
+"""What ``train`` and ``compare`` share: data, plans and priors by the names of options."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
-
-from diffts.cli.common import phase_progress, progress, say
+from diffts.cli.console import learning_progress, say
 from diffts.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from diffts.experiments.compare import Race
-
-Data = Annotated[
-    str, typer.Option(help="What priors are learned from: 'clean' means or 'imperfect' data.")
-]
-Missing = Annotated[float, typer.Option(help="Imperfect data: probability of a missing entry.")]
-Noise = Annotated[float, typer.Option(help="Imperfect data: noise level of the others.")]
-ProcedureName = Annotated[
-    str,
-    typer.Option(help="Imperfect data: default, paper, paper-without-em, ipinyou or images."),
-]
-Sure = Annotated[
-    str | None,
-    typer.Option(help="Imperfect data: λ of the SURE term, or 'auto' for a held-out choice."),
-]
-PastTasks = Annotated[
-    int | None,
-    typer.Option(help="Past tasks to learn from, and a fifth as many to calibrate on."),
-]
+    from diffts.diffusion.prior import DiffusionPrior
+    from diffts.experiments.learning_plan import LearningPlan
+    from diffts.problems import Corruption, Problem
 
 
-def find_problem(name: str) -> Any:
-    """The problem of that name."""
-    from diffts.problems import get_problem
+def corruption_of(data: str, **only_imperfect: float | str | None) -> Corruption | None:
+    """What makes the data imperfect; None for exact data.
 
-    return get_problem(name)
-
-
-def with_steps(recipe: Any, train_steps: int) -> Any:
-    """The recipe with so many gradient steps."""
-    training = dataclasses.replace(recipe.training, steps=train_steps)
-    return dataclasses.replace(recipe, training=training)
-
-
-def imperfect_data(
-    data: str, sets: Any, missing: float, noise: float, others: bool, seed: int
-) -> Any:
-    """What is known of the tasks; None for everything. ``others``: more options ask for it."""
-    from diffts.problems import Corruption, corrupt
+    Args:
+        data: 'exact' or 'imperfect'.
+        only_imperfect: options that say more about imperfect data; None where not given.
+    """
+    from diffts.problems import Corruption
     from diffts.validation import one_of
 
-    corruption = Corruption(missing, noise)
-    if one_of("data", data, ("clean", "imperfect")) == "clean":
-        if others or corruption != Corruption():
-            raise InvalidInputError(
-                "--missing, --noise, --procedure, --sure: only with --data imperfect"
-            )
+    if data == "clean":
+        raise InvalidInputError("data: 'clean' is now called 'exact'")
+    given = {name: value for name, value in only_imperfect.items() if value is not None}
+    if one_of("data", data, ("exact", "imperfect")) == "exact":
+        if given:
+            named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            raise InvalidInputError(f"{named}: only with --data imperfect")
         return None
-    return corrupt(sets, corruption, seed)
+    return Corruption(**{name: given[name] for name in ("missing", "noise") if name in given})  # type: ignore[arg-type]
 
 
-def imperfect_recipe(recipe: Any, procedure: str, train_steps: int, sure: str | None) -> Any:
-    """A procedure by its name; its phases shrink or grow in the ratio of the warm-ups."""
-    from diffts.learning.procedure import as_procedure
-    from diffts.learning.training import MOST_STEPS
-    from diffts.validation import whole_number
+def make_plan(
+    train_steps: int,
+    procedure: str | None = None,
+    sure: str | None = None,
+    network: str | None = None,
+    paper: bool = False,
+) -> LearningPlan:
+    """A plan of so many gradient steps; a procedure's phases grow in the ratio of the defaults."""
+    from diffts.diffusion.networks import NETWORKS
+    from diffts.experiments.learning_plan import LearningPlan
+    from diffts.learning import PROCEDURES, TrainingConfig
+    from diffts.validation import one_of
 
-    named = as_procedure(procedure)
-    whole_number("train_steps", train_steps, 1, MOST_STEPS)
-    weight: float | str | None = sure
+    plan = LearningPlan(network=None if network is None else one_of("network", network, NETWORKS))
+    base = TrainingConfig() if paper else plan.config
+    config = dataclasses.replace(base, steps=train_steps)
+    named = PROCEDURES[one_of("procedure", procedure or "default", PROCEDURES)]
     if sure is not None and sure != "auto":
-        try:
-            weight = float(sure)
-        except ValueError:
-            raise InvalidInputError(f"sure: expected a number or 'auto', got {sure!r}") from None
-        dataclasses.replace(named, sure=weight)  # refuses what is no λ
-    scaled = named.scaled(train_steps / 15_000)
-    return dataclasses.replace(recipe, procedure=scaled, sure=weight)
+        named = dataclasses.replace(named, sure=_number(sure))
+    return dataclasses.replace(
+        plan,
+        config=config,
+        procedure=named.scaled(train_steps / 15_000),
+        choose_sure=sure == "auto",
+    )
 
 
-def print_account(prior: Any) -> None:
-    """What learning from imperfect data came to, and what not to trust."""
-    told = prior.metadata["learning"]
+def _number(sure: str) -> float:
+    try:
+        return float(sure)
+    except ValueError:
+        raise InvalidInputError(f"sure: expected a number or 'auto', got {sure!r}") from None
+
+
+def given_priors(
+    names: Sequence[str], problem: Problem, data: str = "exact", past_tasks: int | None = None
+) -> list[DiffusionPrior]:
+    """The priors that the user names: folders, or 'builtin'."""
+    from diffts.diffusion.prior import DiffusionPrior
+    from diffts.priors import builtin_prior
+
+    if "" in names:
+        raise InvalidInputError("--prior: is empty")
+    if "builtin" in names and data != "exact":
+        raise InvalidInputError("--prior: built-in ones are learned from exact data")
+    if "builtin" in names and past_tasks is not None:
+        raise InvalidInputError(
+            "--past-tasks: a built-in prior has seen all 5000 (bidding: 1200) past tasks; "
+            "others would race with fewer"
+        )
+    return [
+        builtin_prior(problem.name) if name == "builtin" else DiffusionPrior.load(name)
+        for name in names
+    ]
+
+
+def check_arms(prior: DiffusionPrior, problem: Problem) -> None:
+    """Refuse a prior over other arms than the problem's."""
+    if prior.n_arms != problem.n_arms:
+        raise InvalidInputError(
+            f"prior: has {prior.n_arms} arms, {problem.name} has {problem.n_arms}"
+        )
+
+
+def learn(
+    plan: LearningPlan,
+    problem: Problem,
+    known: tuple[object, object],
+    seed: int,
+    checkpoint: Path,
+    what: str = "learning the prior",
+) -> DiffusionPrior:
+    """Learn a prior, with a bar; then say what it came to, and what not to trust."""
+    with learning_progress(what) as show:
+        prior = plan.learn(problem, *known, seed=seed, checkpoint=checkpoint, on_progress=show)
+    told = prior.metadata.get("learning", {})
+    if "held_out_crps" not in told:
+        return prior
     say(
         f"Held-out CRPS {told['held_out_crps']:.4g}, error of the mean {told['held_out_rmse']:.4g} "
         f"(weights of step {told['kept_step']})."
     )
-    for what, arms in (
+    for said, arms in (
         ("never observed", told["arms_never_observed"]),
         ("observed too seldom to calibrate (mean error of the others used)",
          told["arms_seldom_calibrated"]),
     ):  # fmt: skip
         if arms:
             named = ", ".join(map(str, arms[:10])) + (" …" if len(arms) > 10 else "")
-            say(f"{len(arms)} arms {what}: {named}")
-
-
-def learn_with_progress(race: Race, train_steps: int) -> Any:
-    """The race's prior, learned with a bar."""
-    if race.imperfect is not None:
-        with phase_progress("learning the prior") as show:
-            race.on_progress = show
-            return race.prior
-    with progress("learning the prior", train_steps) as advance:
-        race.on_training = lambda state: advance(int(state.step), f"loss {float(state.loss):.4f}")
-        return race.prior
+            say(f"{len(arms)} arms {said}: {named}")
+    return prior

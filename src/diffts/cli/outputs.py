@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from diffts.diffusion.prior import DiffusionPrior
 
 _CONFIG = "config.json"
-_PRIOR, _TRAINING = "diffts.prior", "diffts.training"  # kinds of folders
+PRIOR, TRAINING = "diffts.prior", "diffts.training"  # kinds of folders
 
 
 class ElsewhereError(ArtifactError):
@@ -27,65 +30,66 @@ class ElsewhereError(ArtifactError):
 def check_outputs(
     files: Mapping[str, Path | None],
     folders: Mapping[str, Path | None] | None = None,
-    inputs: Mapping[str, Path | None] | None = None,
+    inputs: Mapping[str, Sequence[str | Path] | None] | None = None,
+    out_kind: str | None = None,
 ) -> None:
     """Say that a result cannot be written before the work, not after it.
 
     Args:
         files: path of each option that names a file; one with 'figure' in it names a picture.
         folders: the same of folders to be made or filled.
-        inputs: the same of what is read, which must not be written over.
+        inputs: paths of each option of what is read, which must not be written over.
+        out_kind: what the folder of --out is to hold, if one thing.
     """
-    wanted_folders = {name: path for name, path in (folders or {}).items() if path is not None}
-    wanted = {name: path for name, path in files.items() if path is not None}
-    made = [Path(os.path.realpath(path)) for path in wanted_folders.values()]
-    _refuse_the_same({**wanted, **wanted_folders}, inputs or {})
-    for option, path in wanted_folders.items():
+    to_fill = {name: path for name, path in (folders or {}).items() if path is not None}
+    to_write = {name: path for name, path in files.items() if path is not None}
+    _refuse_the_same(to_write | to_fill, inputs or {})
+    for option, path in to_fill.items():
         with _as_users_mistake(option, path):
             _check_folder(option, path)
-    for option, path in wanted.items():
+            _check_kind(option, path, TRAINING if option == "--checkpoint" else out_kind)
+    made = [Path(os.path.realpath(path)) for path in to_fill.values()]
+    for option, path in to_write.items():
         with _as_users_mistake(option, path):
             if "figure" in option:
                 _check_suffix(option, path)
             _check_file(option, path, made)
 
 
-def check_kind(option: str, folder: Path, kind: str) -> None:
-    """Refuse a folder that holds something else than what is to be saved there."""
-    try:
-        header = json.loads((folder / _CONFIG).read_bytes())
-    except (OSError, ValueError):
-        return
-    found = header.get("kind") if isinstance(header, dict) else None
-    if found != kind:
-        raise InvalidInputError(f"{option}: {folder} holds another {_CONFIG}; choose another")
-
-
-def check_prior_folder(option: str, folder: Path) -> None:
-    """Refuse a folder in which no prior can be saved."""
-    check_kind(option, folder, _PRIOR)
-
-
-def check_checkpoint_folder(option: str, folder: Path | None) -> None:
-    """Refuse a folder that holds something else than the state of a training."""
-    if folder is not None:
-        check_kind(option, folder, _TRAINING)
-
-
 def write_json(path: Path | None, result: Any) -> None:
     """Write ``result`` if a file was asked for; somewhere else if it cannot be written there."""
+    if path is not None:
+        _write(path, json.dumps(result, indent=2) + "\n", ".json")
+
+
+def write_csv(path: Path | None, rows: Iterable[Mapping[str, Any]]) -> None:
+    """The same of flat rows, each with the columns of the first."""
     if path is None:
         return
-    data = (json.dumps(result, indent=2) + "\n").encode()
+    text = io.StringIO()
+    first, *rest = rows
+    table = csv.DictWriter(text, list(first), lineterminator="\n")
+    table.writeheader()
+    table.writerows([first, *rest])
+    _write(path, text.getvalue(), ".csv")
+
+
+def _write(path: Path, text: str, suffix: str) -> None:
     try:
-        write_file(path, data)
+        write_file(path, text.encode())
     except OSError as error:
-        handle, elsewhere = tempfile.mkstemp(prefix="diffts-result-", suffix=".json")
+        handle, elsewhere = tempfile.mkstemp(prefix="diffts-result-", suffix=suffix)
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        raise ElsewhereError(
-            f"{path}: {error.strerror or error}; the result is in {elsewhere}"
-        ) from error
+            stream.write(text.encode())
+        said = f"{path}: {error.strerror or error}; the result is in {elsewhere}"
+        raise ElsewhereError(said) from error
+
+
+def do_all(*deliveries: Callable[[], None]) -> None:
+    """One after the other; one that fails stops none of the others."""
+    with contextlib.ExitStack() as stack:
+        for deliver in reversed(deliveries):
+            stack.callback(deliver)
 
 
 def save_prior(prior: DiffusionPrior, folder: Path) -> None:
@@ -93,25 +97,22 @@ def save_prior(prior: DiffusionPrior, folder: Path) -> None:
     try:
         prior.save(folder)
     except (ArtifactError, OSError) as error:
-        if (elsewhere := _save_elsewhere(prior)) is None:
+        for parent in (tempfile.gettempdir(), "."):
+            with contextlib.suppress(ArtifactError, OSError):
+                elsewhere = Path(tempfile.mkdtemp(prefix="diffts-prior-", dir=parent)).resolve()
+                prior.save(elsewhere)
+                break
+        else:
             raise ArtifactError(f"{error}; nor could it be saved elsewhere") from error
         raise ElsewhereError(f"{error}; the prior is in {elsewhere}") from error
-
-
-def _save_elsewhere(prior: DiffusionPrior) -> Path | None:
-    """A new folder with the prior, among the temporary ones or in the current one."""
-    for parent in (tempfile.gettempdir(), "."):
-        with contextlib.suppress(ArtifactError, OSError):
-            folder = Path(tempfile.mkdtemp(prefix="diffts-prior-", dir=parent)).resolve()
-            prior.save(folder)
-            return folder
-    return None
 
 
 def fresh_folder(wanted: Path) -> Path:
     """A new folder: ``wanted``, with a number if that is there, temporary if it cannot be made."""
     wanted = wanted.parent.resolve() / wanted.name if wanted.name else wanted
-    if not _takes_files(_nearest_folder(wanted)):
+    try:
+        _try_file_in(_nearest_folder(wanted))
+    except OSError:
         wanted = Path(tempfile.gettempdir()) / wanted.name
     number, folder = 1, wanted
     while not _is_ours(folder):
@@ -143,19 +144,18 @@ def _as_users_mistake(option: str, path: Path) -> Iterator[None]:
         raise InvalidInputError(f"{option}: {path} cannot be written ({said})") from None
 
 
-def _refuse_the_same(outputs: Mapping[str, Path], inputs: Mapping[str, Path | None]) -> None:
+def _refuse_the_same(
+    outputs: Mapping[str, Path], inputs: Mapping[str, Sequence[str | Path] | None]
+) -> None:
     places = {option: os.path.realpath(path) for option, path in outputs.items()}
-    names = list(places)
-    for i, one in enumerate(names):
-        for other in names[i + 1 :]:
-            if _is_same(places[one], places[other]):
-                raise InvalidInputError(f"{one}, {other}: both are {outputs[one]}")
-    for option, path in inputs.items():
-        if path is None:
-            continue
-        parts = {os.path.realpath(path), os.path.realpath(path / _CONFIG)}
+    for one, other in combinations(places, 2):
+        if _is_same(places[one], places[other]):
+            raise InvalidInputError(f"{one}, {other}: both are {outputs[one]}")
+    for option, paths in inputs.items():
+        parts = (Path(path) / part for path in paths or () for part in ("", _CONFIG))
+        read = {os.path.realpath(part) for part in parts}
         for one, place in places.items():
-            if place in parts and one != "--out":
+            if place in read:
                 raise InvalidInputError(f"{one}: {outputs[one]} is read by {option}")
 
 
@@ -171,40 +171,45 @@ def _is_same(one: str, other: str) -> bool:
 def _check_suffix(option: str, path: Path) -> None:
     from diffts.figures.style import picture_suffixes
 
-    if is_special(path):
-        return
     known = picture_suffixes()
-    if path.suffix.lower().removeprefix(".") not in known:
+    if not is_special(path) and path.suffix.lower().removeprefix(".") not in known:
         raise InvalidInputError(
             f"{option}: {path} has no suffix of a picture; choose from .{', .'.join(known)}"
         )
 
 
 def _check_file(option: str, path: Path, made: list[Path]) -> None:
+    parent = Path(os.path.realpath(path)).parent
     if path.is_dir():
         raise InvalidInputError(f"{option}: {path} is a folder")
     if is_special(path):  # opening a pipe would wait for its reader
         if not os.access(path, os.W_OK):
             raise InvalidInputError(f"{option}: {path} cannot be written")
-        return
-    parent = Path(os.path.realpath(path)).parent
-    if path.exists():
+    elif path.exists():
         with open(path, "ab"):
             return
-    if not parent.is_dir():
-        if parent in made:
-            return  # it will be
+    elif parent.is_dir():
+        _try_file_in(parent)
+    elif parent not in made:
         raise InvalidInputError(f"{option}: no folder {parent}")
-    _try_file_in(parent)
 
 
 def _check_folder(option: str, path: Path) -> None:
-    if os.path.lexists(path) and not path.is_dir():
-        raise InvalidInputError(f"{option}: {path} is not a folder")
     nearest = _nearest_folder(path)
-    if not nearest.is_dir():
-        raise InvalidInputError(f"{option}: {nearest} is not a folder")
+    for one in (path, nearest):
+        if os.path.lexists(one) and not one.is_dir():
+            raise InvalidInputError(f"{option}: {one} is not a folder")
     _try_file_in(nearest)
+
+
+def _check_kind(option: str, folder: Path, kind: str | None) -> None:
+    """Refuse a folder that holds something else than what is to be saved there."""
+    try:
+        header = json.loads((folder / _CONFIG).read_bytes())
+    except (OSError, ValueError):
+        return
+    if kind is not None and (not isinstance(header, dict) or header.get("kind") != kind):
+        raise InvalidInputError(f"{option}: {folder} holds another {_CONFIG}; choose another")
 
 
 def _nearest_folder(path: Path) -> Path:
@@ -220,11 +225,3 @@ def _try_file_in(folder: Path) -> None:
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".diffts-probe-") as probe:
         probe.write(b"\0")
         probe.flush()
-
-
-def _takes_files(folder: Path) -> bool:
-    try:
-        _try_file_in(folder)
-    except OSError:
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""The command that regenerates the paper's figures and numbers."""
+"""``diffts reproduce``: the paper's figures and numbers, again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from diffts.cli.common import complain, err, out, path_option, progress, say
+from diffts.cli import options as opt
+from diffts.cli.console import complain, err, out, progress, say
 from diffts.cli.outputs import check_outputs
 from diffts.cli.signals import this_command
 
@@ -20,48 +21,37 @@ def reproduce(
         list[str] | None, typer.Argument(help="Experiments; all of them if none is named.")
     ] = None,
     profile: Annotated[
-        str, typer.Option(help="'smoke': everything tiny, in minutes; 'paper': full size, a GPU.")
+        str, opt.problem("'smoke': everything tiny, in minutes; 'paper': full size, a GPU.")
     ] = "smoke",
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            parser=path_option,
-            metavar="DIR",
-            help="Folder for results; out/reproduce-PROFILE.",
-        ),
+    problem: Annotated[
+        list[str] | None, opt.problem("Only this problem, to divide the work; repeatable.")
+    ] = None,
+    seeds: Annotated[
+        int | None, opt.problem("Only so many of the profile's seeds, in an --out of their own.")
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            parser=path_option,
-            metavar="DIR",
-            help="Folder with mnist/, fashion_mnist/ and ipinyou_slots/ (real data).",
+        opt.problem(
+            "Folder with mnist/, fashion_mnist/ and ipinyou_slots/ (real data).", path="DIR"
         ),
     ] = None,
-    problem: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this problem, to divide the work; repeatable."),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(help="Only so many of the profile's seeds, in an --out of their own."),
+    folder: Annotated[
+        Path | None, opt.output("Folder for results; out/reproduce-PROFILE.", "--out", path="DIR")
     ] = None,
     finished: Annotated[
-        bool, typer.Option("--finished", help="Run nothing: write again what is finished.")
+        bool, opt.output("Run nothing: write again what is finished.", "--finished")
     ] = False,
-    names_only: Annotated[bool, typer.Option("--list", help="Name the experiments.")] = False,
+    names_only: Annotated[bool, opt.output("Name the experiments.", "--list")] = False,
 ) -> None:
     """Regenerate the paper's experiments: rows (CSV), a summary (JSON) and a picture of each.
 
     Can be stopped at any time: finished parts are not run again.
     """
-    from diffts.reproduction import EXPERIMENTS
-    from diffts.reproduction import reproduce as run
+    from diffts import reproduction
 
     if names_only:
         table = Table("experiment", "what it shows", show_header=True)
-        for name, experiment in EXPERIMENTS.items():
+        for name, experiment in reproduction.EXPERIMENTS.items():
             table.add_row(name, experiment.about)
         out.print(table)
         return
@@ -80,14 +70,13 @@ def reproduce(
                     f"{elapsed:6.0f} s  {done}/{total}  {line}", highlight=False, soft_wrap=True
                 )
 
-        problems = problem or ()
         try:
-            outcome = run(
+            outcome = reproduction.reproduce(
                 names or (),
                 profile,
                 folder,
                 data_dir,
-                problems,
+                problem or (),
                 report,
                 finished_only=finished,
                 seeds=seeds,
@@ -100,25 +89,17 @@ def reproduce(
         table.add_row(name, result)
     out.print(table)
     if outcome.get("claims") == "done":
-        _print_claims(folder)
+        _print_claims(reproduction.judge_claims(folder), reproduction.tally)
         if profile == "smoke":
             out.print("Everything was tiny: these verdicts say nothing about the paper.")
     say(f"{time.perf_counter() - started:.0f} s; results in {folder}/")
 
 
-def _print_claims(folder: Path) -> None:
+def _print_claims(verdicts: list[Any], tally: Callable[..., Any]) -> None:
     """The paper's claims beside what was measured."""
-    from diffts.reproduction import judge_claims, tally
-
     words = {True: "yes", False: "no", None: "-"}
     table = Table("the paper says", "measured", "agrees", show_lines=True)
-    verdicts = judge_claims(folder)
     for claim, measured, agrees in verdicts:
         table.add_row(claim, measured, words[agrees])
     out.print(table)
     out.print(tally(verdicts).in_words, highlight=False)
-
-
-COMMANDS: dict[Callable[..., Any], str] = {
-    reproduce: "diffts reproduce main groups --profile smoke --out out/reproduce",
-}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from diffts.cli.common import complain
+from diffts.cli.console import complain
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 _received: list[int] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,11 +49,6 @@ class AccuracyRow:
                 unit = getattr(self, f"exact_{arm}_sd")
                 named[f"{arm}_{moment}"] = None if got is None else (got - exact) / unit
         return named
-
-    @property
-    def worst_error(self) -> float:
-        """The largest of the errors in size."""
-        return max(abs(error) for error in self.errors().values() if error is not None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,18 +119,12 @@ def measure_accuracy(
                 draws = prior.posterior_sample(
                     evidence, n=samples, steps=steps, sampler=sampler, seed=seed
                 ).astype(np.float64)
-                mean, sd = draws.mean(0), draws.std(0)
-                yield AccuracyRow(
-                    name,
-                    sampler,
-                    steps,
-                    noise_std,
-                    float(mean[0]),
-                    float(sd[0]),
-                    float(mean[-1]) if hidden else None,
-                    float(sd[-1]) if hidden else None,
-                    float(exact.mean[0]),
-                    float(exact.std[0]),
-                    float(exact.mean[-1]) if hidden else None,
-                    float(exact.std[-1]) if hidden else None,
-                )
+                drawn = _two_arms(draws.mean(0), draws.std(0), hidden)
+                wanted = _two_arms(exact.mean, exact.std, hidden)
+                yield AccuracyRow(name, sampler, steps, noise_std, *drawn, *wanted)
+
+
+def _two_arms(mean: Any, sd: Any, hidden: bool) -> tuple[float, float, float | None, float | None]:
+    """Both moments of the first arm, and of the last one if that is not observed."""
+    last = (float(mean[-1]), float(sd[-1])) if hidden else (None, None)
+    return float(mean[0]), float(sd[0]), *last

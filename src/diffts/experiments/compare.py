@@ -1,245 +1,215 @@
-"""Races between policies on a problem, with priors learned from the same data."""
+"""Policies against each other: the same past tasks to learn from, the same new ones to play."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
-from functools import cached_property
-from pathlib import Path
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from diffts.bandits.policies import Ingredients, check_policy, make_policy
+import numpy as np
+from numpy.typing import NDArray
+
+from diffts.bandits.policies import Ingredients, Policy, check_policy, make_policy
 from diffts.bandits.simulate import Simulation, simulate
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
+from diffts.evidence import Evidence
 from diffts.experiments.limits import check_memory, check_rounds
-from diffts.learning import (
-    Procedure,
-    Progress,
-    TrainingConfig,
-    TrainingState,
-    choose_sure,
-    learn_prior,
-    learn_prior_imperfect,
-)
-from diffts.learning.gaussian import (
-    fit_diagonal_imperfect,
-    fit_gaussian,
-    fit_gaussian_imperfect,
-    fit_mixture,
-)
-from diffts.learning.mixture_em import fit_mixture_imperfect
-from diffts.problems import ImperfectSets, Problem, TaskSets
+from diffts.extras import require
+from diffts.learning.fits import fit_diagonal, fit_gaussian, fit_mixture
+from diffts.problems import Corruption, Problem, TaskSets, corrupt
+from diffts.problems.problem import Tasks
 from diffts.seeding import MOST_SEED
 from diffts.validation import whole_number
 
-MAIN_POLICIES = ("diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10", "gmmts-25")
 #: Bytes that an arm of a task takes while it is drawn, copied and learned from: eight doubles.
 BYTES_OF_AN_ENTRY = 64
 #: Bytes of what a policy's run keeps of a task: three numbers at up to 250 rounds, twice.
 BYTES_OF_A_RUN = 2 * 3 * 250 * 8
 
 
-@dataclasses.dataclass(frozen=True)
-class Recipe:
-    """How to learn a problem's diffusion prior; None stands for the problem's own advice.
-
-    Attributes:
-        network: name of the network.
-        options: its sizes.
-        predicts: what it predicts.
-        training: steps, learning rate and so on, from clean data.
-        procedure: the same from imperfect data.
-        sure: λ there: a number, 'auto' to choose it by the held-out score, None for the
-            procedure's own.
-    """
-
-    network: str | None = None
-    options: dict[str, Any] | None = None
-    predicts: str | None = None
-    training: TrainingConfig = dataclasses.field(
-        default_factory=lambda: TrainingConfig(decay="cosine", ema_decay=0.995)
-    )
-    procedure: Procedure = dataclasses.field(default_factory=Procedure)
-    sure: float | str | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.sure, str) and self.sure != "auto":
-            raise InvalidInputError(f"sure: expected a number or 'auto', got {self.sure!r}")
-
-    def network_for(self, problem: Problem) -> dict[str, Any]:
-        """Network, options and prediction: this recipe's, else the problem's own advice."""
-        advice = problem.suggested_network
-        network = self.network or (advice.name if advice else "residual-mlp")
-        suits = advice is not None and network == advice.name
-        options = dict(advice.options) if suits and advice else {}
-        predicts = self.predicts or (advice.predicts if suits and advice else "clean")
-        return {
-            "network": network,
-            "options": {**options, **(self.options or {})},
-            "predicts": predicts,
-        }
+class PriorWantedError(InvalidInputError):
+    """A policy that draws from a diffusion prior was given none."""
 
 
-def train_prior(
-    problem: Problem,
-    tasks: TaskSets,
-    recipe: Recipe | None = None,
-    *,
-    seed: int = 0,
-    checkpoint: Any = None,
-    on_block: Callable[[TrainingState], None] | None = None,
-) -> DiffusionPrior:
-    """Learn and calibrate the diffusion prior of a problem from its clean tasks."""
-    recipe = Recipe() if recipe is None else recipe
-    return learn_prior(
-        tasks.train,
-        tasks.calibration,
-        config=recipe.training,
-        seed=seed,
-        checkpoint=checkpoint,
-        on_block=on_block,
-        **recipe.network_for(problem),
-    )
-
-
-def train_prior_imperfect(
-    problem: Problem,
-    tasks: ImperfectSets,
-    recipe: Recipe | None = None,
-    *,
-    seed: int = 0,
-    checkpoint: Any = None,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> DiffusionPrior:
-    """The same from incomplete and noisy tasks; λ by the held-out score where it is 'auto'."""
-    recipe = Recipe() if recipe is None else recipe
-    how: dict[str, Any] = {"seed": seed, **recipe.network_for(problem)}
-    if recipe.sure == "auto":
-        prior, _ = choose_sure(
-            *tasks,
-            procedure=recipe.procedure,
-            on_progress=None if on_progress is None else lambda _, progress: on_progress(progress),
-            checkpoint=checkpoint,
-            **how,
-        )
-        return prior
-    procedure = recipe.procedure
-    if recipe.sure is not None and not isinstance(recipe.sure, str):
-        procedure = dataclasses.replace(procedure, sure=recipe.sure)
-    return learn_prior_imperfect(
-        *tasks, procedure=procedure, checkpoint=checkpoint, on_progress=on_progress, **how
-    )
-
-
-@dataclasses.dataclass
-class Race:
-    """A problem, its data, and the priors that policies may ask for, each made once.
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A problem, what is known of past tasks, and new tasks; each baseline's fit is made once.
 
     Attributes:
         problem: the problem.
-        tasks: training, calibration and test tasks.
-        given_prior: a diffusion prior learned before; None to learn one here.
-        recipe: how to learn it.
-        seed: seed of training and of the simulations.
-        on_training: called with each training state (clean data).
-        imperfect: what is known of training and calibration tasks; None if all of it, exactly.
-        on_progress: called with the progress of learning (imperfect data).
-        checkpoint: folder of the training state, to go on from if it holds one; None for none.
+        past: exact mean rewards ``(N, K)``, or evidence about them.
+        test: mean rewards of the tasks to play ``(tasks, K)``.
+        horizon: rounds in each.
+        noise_std: assumed noise level ``σ̂``; None for the problem's.
+        seed: seed of the mixtures' fits.
     """
 
     problem: Problem
-    tasks: TaskSets
-    given_prior: DiffusionPrior | None = None
-    recipe: Recipe | None = None
+    past: Tasks | Evidence
+    test: Tasks
+    horizon: int
+    noise_std: float | None = None
     seed: int = 0
-    on_training: Callable[[TrainingState], None] | None = None
-    imperfect: ImperfectSets | None = None
-    on_progress: Callable[[Progress], None] | None = None
-    checkpoint: Path | None = None
 
-    @cached_property
-    def prior(self) -> DiffusionPrior:
-        """The diffusion prior."""
-        if self.given_prior is None and self.imperfect is not None:
-            return train_prior_imperfect(
-                self.problem,
-                self.imperfect,
-                self.recipe,
-                seed=self.seed,
-                checkpoint=self.checkpoint,
-                on_progress=self.on_progress,
-            )
-        if self.given_prior is None:
-            return train_prior(
-                self.problem,
-                self.tasks,
-                self.recipe,
-                seed=self.seed,
-                checkpoint=self.checkpoint,
-                on_block=self.on_training,
-            )
-        if self.given_prior.n_arms != self.problem.n_arms:
-            raise InvalidInputError(
-                f"prior: has {self.given_prior.n_arms} arms, {self.problem.name} has "
-                f"{self.problem.n_arms}"
-            )
-        return self.given_prior
-
-    @cached_property
+    @functools.cached_property
     def gaussian(self) -> Gaussian:
-        """The Gaussian fitted to the training tasks."""
-        if self.imperfect is not None:
-            return fit_gaussian_imperfect(self.imperfect.train)
-        return fit_gaussian(self.tasks.train)
+        """The Gaussian fitted to the past tasks."""
+        return fit_gaussian(self.past)
 
-    @cached_property
+    @functools.cached_property
     def diagonal(self) -> Gaussian:
-        """The Gaussian of independent arms fitted to the training tasks."""
-        if self.imperfect is not None:
-            return fit_diagonal_imperfect(self.imperfect.train)
-        return self.gaussian
+        """The Gaussian of independent arms fitted to them."""
+        return fit_diagonal(self.past)
 
-    def mixture(self, components: int) -> GaussianMixture:
-        """The mixture fitted to the training tasks."""
-        if self.imperfect is not None:
-            return fit_mixture_imperfect(self.imperfect.train, components, seed=self.seed)
-        return fit_mixture(self.tasks.train, components, seed=self.seed)
+    @functools.cached_property
+    def mixture(self) -> Callable[[int], GaussianMixture]:
+        """The mixture of so many components fitted to them."""
+        return functools.cache(lambda components: fit_mixture(self.past, components, self.seed))
 
-    def run(
+    def policy(
         self,
-        policy: str,
-        *,
-        horizon: int,
-        noise_std: float | None = None,
+        name: str,
+        prior: DiffusionPrior | None = None,
         sampler: str = "paper",
         steps: int | None = None,
-        variance: str = "calibrated",
-        on_block: Callable[[int, int], None] | None = None,
-    ) -> Simulation:
-        """Simulate one policy on the test tasks; all policies see the same rewards."""
-        actions = self.problem.actions
-        given = Ingredients(
-            actions=actions,
-            noise_std=self.problem.noise_std if noise_std is None else noise_std,
-            prior=lambda: self.prior,
-            gaussian=lambda: self.gaussian,
-            diagonal=lambda: self.diagonal,
-            mixture=self.mixture,
-            sampler=sampler,
-            steps=steps,
-            variance=variance,
+    ) -> Policy:
+        """The policy of that name, made for this problem from what is known of past tasks.
+
+        Args:
+            name: a registered name.
+            prior: the diffusion prior, where the policy draws from one.
+            sampler: how it is drawn from.
+            steps: length of that chain; None for the whole one.
+        """
+
+        def learned() -> DiffusionPrior:
+            if prior is None:
+                raise PriorWantedError(f"prior: {name} needs one")
+            return prior
+
+        return make_policy(
+            name,
+            Ingredients(
+                actions=self.problem.actions,
+                noise_std=self.problem.noise_std if self.noise_std is None else self.noise_std,
+                prior=learned,
+                gaussian=lambda: self.gaussian,
+                diagonal=lambda: self.diagonal,
+                mixture=self.mixture,
+                sampler=sampler,
+                steps=steps,
+            ),
         )
+
+    def draws_from_prior(self, name: str) -> bool:
+        """Whether the policy of that name needs the diffusion prior."""
+        try:
+            self.policy(name)
+        except PriorWantedError:
+            return True
+        return False
+
+    def play(
+        self, policy: Policy, seed: int = 0, on_block: Callable[[int, int], None] | None = None
+    ) -> Simulation:
+        """Simulate a policy on the test tasks; with one seed all policies see the same rewards."""
         return simulate(
-            make_policy(policy, given),
-            self.tasks.test,
+            policy,
+            self.test,
             self.problem.rewards,
-            horizon=horizon,
-            actions=actions,
-            seed=self.seed,
+            horizon=self.horizon,
+            actions=self.problem.actions,
+            seed=seed,
             on_block=on_block,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A policy's runs on the same tasks, one for each seed.
+
+    Attributes:
+        policy: its name.
+        sampler: what it drew with; None for a policy without a diffusion prior.
+        runs: for each seed, what happened.
+    """
+
+    policy: str
+    sampler: str | None
+    runs: Mapping[int, Simulation]
+
+    @property
+    def rounds(self) -> NDArray[np.int64]:
+        """The recorded rounds ``(R,)``."""
+        return next(iter(self.runs.values())).rounds
+
+    @property
+    def regret(self) -> NDArray[np.float64]:
+        """Cumulative regret ``(seeds, tasks, R)``."""
+        return np.stack([run.regret.T for run in self.runs.values()])
+
+    @property
+    def mean_regret(self) -> NDArray[np.float64]:
+        """Its mean over seeds and tasks ``(R,)``."""
+        return self.regret.mean((0, 1))
+
+    @property
+    def stderr_regret(self) -> NDArray[np.float64]:
+        """The standard error of that mean ``(R,)``."""
+        return standard_error(self.regret)
+
+    def mean(self, of: Callable[[Simulation], Any]) -> float:
+        """Mean over seeds (and tasks) of something that was recorded of each run."""
+        return float(np.mean([of(run) for run in self.runs.values()]))
+
+    def rows(self, **labels: Any) -> Iterator[dict[str, Any]]:
+        """Flat rows for any data frame: one for each seed, recorded round and task."""
+        for seed, run in self.runs.items():
+            yield from run.rows(**labels, policy=self.policy, sampler=self.sampler, seed=seed)
+
+
+def standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of the mean over seeds and tasks ``(S, N, …)``: what each of the two adds, in squares.
+
+    What is there once adds nothing.
+
+    >>> standard_error(np.array([[1.0, 3.0], [1.0, 3.0]]))  # equal seeds: of two tasks alone
+    np.float64(1.0)
+    """
+    of_tasks, of_seeds = values.mean(0), values.mean(1)
+    variances = [
+        means.var(0, ddof=1) / len(means) for means in (of_tasks, of_seeds) if len(means) > 1
+    ]
+    return np.sqrt(sum(variances, np.zeros(values.shape[2:])))
+
+
+def summary(outcomes: Mapping[str, Outcome], seconds: float) -> dict[str, Any]:
+    """The result as plain JSON: each policy's regret at the end, and its curve."""
+    first = next(iter(outcomes.values()))
+
+    def of_each(number: Callable[[Outcome], Any]) -> dict[str, Any]:
+        return {name: number(outcome) for name, outcome in outcomes.items()}
+
+    return {
+        "horizon": int(first.rounds[-1]),
+        "tasks": first.regret.shape[1],
+        "regret": of_each(lambda one: float(one.mean_regret[-1])),
+        "stderr": of_each(lambda one: float(one.stderr_regret[-1])),
+        "simple_regret": of_each(lambda one: one.mean(lambda run: run.simple_regret[-1].mean())),
+        "share_right": of_each(lambda one: one.mean(lambda run: run.share_right[-1])),
+        "decisions_per_second": of_each(lambda one: one.mean(lambda run: run.decisions_per_second)),
+        "seconds": seconds,
+        "curves": of_each(
+            lambda one: {
+                "rounds": one.rounds.tolist(),
+                "regret": one.mean_regret.tolist(),
+                "stderr": one.stderr_regret.tolist(),
+            }
+        ),
+    }
 
 
 def past_and_test(problem: Problem, past: int | None, test: int | None, seed: int) -> TaskSets:
@@ -252,15 +222,25 @@ def past_and_test(problem: Problem, past: int | None, test: int | None, seed: in
     return problem.split(train=past, calibration=-(-past // 5), test=test, seed=seed)
 
 
-def prepare(
+def as_known(
+    sets: TaskSets, corruption: Corruption | None, seed: int
+) -> tuple[Tasks | Evidence, Tasks | Evidence]:
+    """Training and calibration tasks as one knows them: exactly, or as a corruption leaves them."""
+    if corruption is None:
+        return sets.train, sets.calibration
+    return corrupt(sets, corruption, seed)
+
+
+def draw_tasks(
     problem: Problem,
     policies: Sequence[str],
     horizon: int,
     tasks: int | None,
     seed: int,
     past_tasks: int | None = None,
+    seeds: int = 1,
 ) -> TaskSets:
-    """Check a race's arguments before anything takes time, and draw its tasks."""
+    """Check what is to be compared before anything takes time, and draw its tasks."""
     if not policies:
         raise InvalidInputError("policies: none given")
     for policy in policies:
@@ -268,30 +248,19 @@ def prepare(
     if len(set(policies)) < len(policies):
         raise InvalidInputError("policies: one is given twice")
     check_rounds(horizon)
-    if tasks is not None:
-        whole_number("tasks", tasks, 1)
-        each = BYTES_OF_AN_ENTRY * problem.n_arms + BYTES_OF_A_RUN * len(policies)
-        check_memory("tasks", tasks, each)
+    runs = BYTES_OF_A_RUN * len(policies)
+    played = problem.default_sizes[2] if tasks is None else whole_number("tasks", tasks, 1)
+    check_memory("tasks", played, BYTES_OF_AN_ENTRY * problem.n_arms + runs)
+    check_memory("seeds", whole_number("seeds", seeds, 1), played * runs)
+    whole_number("seed", seed + seeds - 1, 0, MOST_SEED)
     sets = past_and_test(problem, past_tasks, tasks, seed)
     for policy in policies:
-        if policy.startswith("gmmts-") and int(policy.removeprefix("gmmts-")) > len(sets.train):
+        if not policy.startswith("gmmts-"):
+            continue
+        require("sklearn", policy)
+        if int(policy.removeprefix("gmmts-")) > len(sets.train):
             raise InvalidInputError(
                 f"policies: {policy} has more components than there are past tasks "
                 f"({len(sets.train)})"
             )
     return sets
-
-
-def summary(runs: dict[str, Simulation], seconds: float) -> dict[str, Any]:
-    """The result as plain JSON: mean regret and its standard error of each policy."""
-    first = next(iter(runs.values()))
-    return {
-        "horizon": int(first.rounds[-1]),
-        "tasks": first.regret.shape[1],
-        "regret": {name: float(run.mean_regret[-1]) for name, run in runs.items()},
-        "stderr": {name: float(run.stderr_regret[-1]) for name, run in runs.items()},
-        "simple_regret": {name: float(run.simple_regret[-1].mean()) for name, run in runs.items()},
-        "share_right": {name: float(run.share_right[-1]) for name, run in runs.items()},
-        "decisions_per_second": {name: run.decisions_per_second for name, run in runs.items()},
-        "seconds": seconds,
-    }

@@ -2,70 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from diffts.bandits.agent import ThompsonSampling
-from diffts.bandits.simulate import Simulation
+from diffts.diffusion.prior import DiffusionPrior
 from diffts.evidence import Evidence
-from diffts.experiments.compare import Race, Recipe, prepare
+from diffts.experiments.compare import Comparison, Outcome
 from diffts.figures import draw_evolution, draw_regret, draw_tasks
-from diffts.learning import TrainingConfig, TrainingState
 from diffts.problems import PopularNiche
 
 PICTURES = ("regret.png", "tasks.png", "posterior.png")
-DEMO_POLICIES = ("diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10")
+POLICIES = ("diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10")
+STEPS = 33  # of the paper's sampler
 
 
-def demo_race(
-    *,
-    tasks: int = 100,
-    horizon: int = 1000,
-    train_steps: int = 7000,
-    seed: int = 0,
-    on_training: Callable[[TrainingState], None] | None = None,
-) -> tuple[Race, dict[str, Any]]:
-    """The race and the settings of its runs: the paper's sampler with a chain of 33 steps."""
-    problem = PopularNiche()
-    sets = prepare(problem, DEMO_POLICIES, horizon, tasks, seed)
-    recipe = Recipe(
-        training=TrainingConfig(steps=train_steps, learning_rate=1e-3, decay="cosine"),
-    )
-    race = Race(problem, sets, recipe=recipe, seed=seed, on_training=on_training)
-    return race, {"horizon": horizon, "steps": 33}
-
-
-def write_pictures(race: Race, runs: Mapping[str, Simulation], folder: Path) -> None:
+def write_pictures(
+    comparison: Comparison, prior: DiffusionPrior, outcomes: Mapping[str, Outcome], folder: Path
+) -> None:
     """Regret curves, tasks beside draws, and the posterior of one task as it learns."""
+    seed = comparison.seed
     order = np.argsort(PopularNiche.group_of_arm, kind="stable")
-    draw_regret(runs, folder / "regret.png", title="Popular and Niche")
-    mixture = race.mixture(10)
+    draw_regret(outcomes, folder / "regret.png", title="Popular and Niche")
     draw_tasks(
         {
-            "past tasks": race.tasks.train[:20],
-            "draws from the diffusion prior": race.prior.sample(20, seed=race.seed),
-            "draws from a Gaussian mixture": mixture.sample(20, seed=race.seed),
+            "past tasks": np.asarray(comparison.past)[:20],
+            "draws from the diffusion prior": prior.sample(20, seed=seed),
+            "draws from a Gaussian mixture": comparison.mixture(10).sample(20, seed=seed),
         },
         folder / "tasks.png",
         order=order,
     )
-    draw_evolution(
-        race.prior,
-        race.tasks.test[0],
-        play_one_task(race, rounds=(0, 10, 50, 200)),
-        folder / "posterior.png",
-        order=order,
-    )
+    seen = play_one_task(comparison, prior, rounds=(0, 10, 50, 200))
+    draw_evolution(prior, comparison.test[0], seen, folder / "posterior.png", order=order)
 
 
-def play_one_task(race: Race, rounds: tuple[int, ...]) -> dict[int, Evidence]:
+def play_one_task(
+    comparison: Comparison, prior: DiffusionPrior, rounds: tuple[int, ...]
+) -> dict[int, Evidence]:
     """Evidence about the first test task after some numbers of rounds of DiffTS."""
-    task, noise_std = race.tasks.test[0], race.problem.noise_std
-    agent = ThompsonSampling(race.prior, noise_std, steps=20, seed=race.seed)
-    rng = np.random.default_rng(race.seed)
+    task, noise_std = comparison.test[0], comparison.problem.noise_std
+    agent = ThompsonSampling(prior, noise_std, steps=20, seed=comparison.seed)
+    rng = np.random.default_rng(comparison.seed)
     arms: list[int] = []
     rewards: list[float] = []
     seen: dict[int, Evidence] = {}

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Protocol
 
-from diffts.bandits.simulate import Simulation
-from diffts.figures.style import colour_of, label_of, pyplot, save
+import numpy as np
+from numpy.typing import NDArray
+
+from diffts.figures.style import colours_of, label_of, pyplot, save
 
 
-def draw_regret(
-    simulations: Mapping[str, Simulation], path: str | os.PathLike[str], title: str = ""
-) -> None:
+class Curve(Protocol):
+    """What is drawn: the simulation of a policy, or several of them put together."""
+
+    @property
+    def rounds(self) -> NDArray[np.int64]:
+        """The recorded rounds ``(R,)``."""
+
+    @property
+    def mean_regret(self) -> NDArray[np.float64]:
+        """Mean cumulative regret ``(R,)``."""
+
+    @property
+    def stderr_regret(self) -> NDArray[np.float64]:
+        """Its standard error ``(R,)``."""
+
+
+def draw_regret(curves: Mapping[str, Curve], path: str | os.PathLike[str], title: str = "") -> None:
     """Mean cumulative regret of each policy, in a band of one standard error either side."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(4.4, 3.2))
-    for policy, run in simulations.items():
-        mean, error, colour = run.mean_regret, run.stderr_regret, colour_of(policy)
+    colours = colours_of(curves)
+    for policy, run in curves.items():
+        mean, error, colour = run.mean_regret, run.stderr_regret, colours[policy]
         width = 2.0 if policy.startswith("diffts") else 1.2
         axes.plot(run.rounds, mean, color=colour, label=label_of(policy), linewidth=width)
         axes.fill_between(run.rounds, mean - error, mean + error, color=colour, alpha=0.2, lw=0)

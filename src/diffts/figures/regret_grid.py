@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from diffts.extras import optional
 from diffts.figures.style import colour_of, label_of, pyplot, save
 
 #: A curve that ends above so many times the best one leaves the picture.
@@ -43,8 +44,7 @@ def draw_regret_grid(
     end.
     """
     plt = pyplot()
-    from matplotlib import patheffects  # an optional package: where it is used
-
+    patheffects = optional("matplotlib.patheffects", "drawing")
     columns = max(len(row) for row in rows)
     figure, axes = plt.subplots(
         len(rows), columns, figsize=(2.6 * columns, 2.25 * len(rows) + 0.7), squeeze=False,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from diffts.extras import optional
 from diffts.files import is_special, write_file
 
 COLOURS = {
@@ -44,7 +47,6 @@ VARIANTS = {
     "λ = 1": "#54278f",
 }
 _SPARE = ("#ff7f0e", "#98df8a", "#c49c94", "#9edae5")
-_LABELS = {"diffts": "DiffTS", "ucb1": "UCB1"}
 
 
 def colour_of(policy: str) -> str:
@@ -55,24 +57,33 @@ def colour_of(policy: str) -> str:
     )
 
 
+def colours_of(policies: Iterable[str]) -> dict[str, str]:
+    """A colour for each; those without one of their own share none while there are spare ones.
+
+    >>> len(set(colours_of(["diffts (paper)", "diffts (moment)", "mine", "ucb1"]).values()))
+    4
+    """
+    chosen: dict[str, str] = {}
+    for policy in policies:
+        colour = colour_of(policy)
+        if colour in chosen.values():
+            unused = [spare for spare in _SPARE if spare not in chosen.values()]
+            colour = unused[0] if unused else colour
+        chosen[policy] = colour
+    return chosen
+
+
 def label_of(policy: str) -> str:
-    """How a policy is written in a legend: GTS-full, GMMTS-25, DiffTS."""
-    if policy in _LABELS:
-        return _LABELS[policy]
-    head, *tail = policy.split("-")
-    if " " in head:
-        return policy  # words already
+    """How a policy is written in a legend: GTS-full, GMMTS-25, DiffTS (moment)."""
+    family, *rest = re.split(r"(?=[ -])", policy, maxsplit=1)
     known = {"gts": "GTS", "gmmts": "GMMTS", "ucb1": "UCB1", "diffts": "DiffTS"}
-    return "-".join([known.get(head, head), *tail])
+    return "".join([known.get(family, family), *rest])
 
 
 def pyplot() -> Any:
     """Matplotlib's pyplot without a display, in this style; imported when used."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    optional("matplotlib", "drawing").use("Agg")
+    plt = optional("matplotlib.pyplot", "drawing")
     plt.rcParams.update(
         {
             "font.size": 9,
@@ -90,9 +101,8 @@ def pyplot() -> Any:
 
 def picture_suffixes() -> list[str]:
     """Kinds of pictures that Matplotlib writes by itself, without dots (PGF needs LaTeX)."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    return sorted(set(FigureCanvasBase.get_supported_filetypes()) - {"pgf"})
+    canvas = optional("matplotlib.backend_bases", "drawing").FigureCanvasBase
+    return sorted(set(canvas.get_supported_filetypes()) - {"pgf"})
 
 
 def save(figure: Any, path: str | os.PathLike[str]) -> None:

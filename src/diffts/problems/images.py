@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffts.errors import InvalidInputError
+from diffts.extras import optional
 
 FILE_NAME = "train-images-idx3-ubyte.gz"
 MAGIC = 2051  # unsigned bytes (8) in three dimensions (3)
@@ -92,7 +93,6 @@ def stand_in_digits() -> Images:
     >>> digits.pixels.shape, digits.height, digits.width
     ((1797, 64), 8, 8)
     """
-    from sklearn.datasets import load_digits
-
-    grey = np.asarray(load_digits().data, np.float32)  # whole numbers from 0 to 16
+    digits = optional("sklearn.datasets", "the stand-in digits").load_digits()
+    grey = np.asarray(digits.data, np.float32)  # whole numbers from 0 to 16
     return Images("stand-in digits", grey / np.float32(16), 8, 8)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from diffts.errors import InvalidInputError
+from diffts.extras import optional
 from diffts.validation import finite_array, whole_number
 
 
@@ -50,11 +51,10 @@ def frechet_distance(real: ArrayLike, generated: ArrayLike, components: int = 32
     >>> round(frechet_distance(square, square + [3.0, 4.0], components=2), 6)
     25.0
     """
-    from sklearn.decomposition import PCA
-
     x, y = _two_sets(real, generated)
     components = whole_number("components", components, 1, min(x.shape))
     # This solver is exact, and fast for many small images.
+    PCA = optional("sklearn.decomposition", "the distance of images").PCA
     pca = PCA(components, svd_solver="covariance_eigh").fit(x)
     first, second = (np.asarray(pca.transform(images)) for images in (x, y))
     shift = first.mean(0) - second.mean(0)
@@ -110,9 +110,8 @@ def _root(C: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _nearest_distance(images: NDArray[np.float64]) -> float:
     """Mean distance of an image to its nearest other one."""
-    from sklearn.neighbors import NearestNeighbors
-
-    search = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(images)
+    neighbours = optional("sklearn.neighbors", "the diversity of images")
+    search = neighbours.NearestNeighbors(n_neighbors=1, algorithm="brute").fit(images)
     nearest = search.kneighbors(return_distance=False)[:, 0]
     # The search's own distances are not quite 0 between copies.
     return float(np.linalg.norm(images - images[nearest], axis=1).mean())

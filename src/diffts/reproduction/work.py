@@ -191,16 +191,12 @@ class Reproduction:
         data = self.problem(wanted[0].problem)
         setup = setup_for(data.problem, self.profile)
         learners = [learner_for(data.problem, spec.learner, self.profile) for spec in wanted]
-        lessons = [
-            Lesson(
-                *data.past(spec.data),
-                **({"config": setup.training} if DATA[spec.data] is None
-                   else {"procedure": learner.procedure}),  # fmt: skip
-                seed=spec.seed,
-                start=data.factors(spec.data) if _starts_from_fit(spec) else None,
-            )
-            for spec, learner in zip(wanted, learners, strict=True)
-        ]
+        lessons = []
+        for spec, learner in zip(wanted, learners, strict=True):
+            exact = DATA[spec.data] is None
+            how = {"config": setup.training} if exact else {"procedure": learner.procedure}
+            start = data.factors(spec.data) if _starts_from_fit(spec) else None
+            lessons.append(Lesson(*data.past(spec.data), seed=spec.seed, start=start, **how))
         priors = learn_priors(
             lessons, on_progress=lambda now: self.tell(data.problem.name, now), **setup.denoiser
         )

@@ -1,0 +1,78 @@
+"""How a problem's diffusion prior is to be learned, from either kind of data."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from typing import Any
+
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.evidence import Evidence
+from diffts.learning import (
+    PROCEDURES,
+    Procedure,
+    Progress,
+    TrainingConfig,
+    choose_sure,
+    learn_prior,
+)
+from diffts.problems import Problem, SuggestedNetwork
+
+_TRAINING = TrainingConfig(decay="cosine", ema_decay=0.995)
+
+
+@dataclasses.dataclass(frozen=True)
+class LearningPlan:
+    """A network and its training; None stands for the problem's own advice.
+
+    Attributes:
+        network: name of the network.
+        options: its sizes.
+        predicts: what it predicts.
+        config: the training from exact means.
+        procedure: the same from evidence.
+        choose_sure: from evidence, choose λ by the held-out score.
+    """
+
+    network: str | None = None
+    options: dict[str, Any] | None = None
+    predicts: str | None = None
+    config: TrainingConfig = _TRAINING
+    procedure: Procedure = PROCEDURES["default"]
+    choose_sure: bool = False
+
+    def network_for(self, problem: Problem) -> dict[str, Any]:
+        """Network, options and prediction: this plan's, else the problem's own advice."""
+        advice = problem.suggested_network or SuggestedNetwork("residual-mlp")
+        if self.network not in (None, advice.name):
+            advice = SuggestedNetwork(str(self.network))
+        return {
+            "network": advice.name,
+            "options": {**advice.options, **(self.options or {})},
+            "predicts": self.predicts or advice.predicts,
+        }
+
+    def learn(
+        self,
+        problem: Problem,
+        past: Any,
+        calibration: Any,
+        *,
+        seed: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> DiffusionPrior:
+        """The problem's prior from past tasks, exact means ``(N, K)`` or evidence about them.
+
+        The other arguments are those of :func:`learn_prior`.
+        """
+        how = {"seed": seed, "checkpoint": checkpoint, **self.network_for(problem)}
+        if self.choose_sure:
+            tell = None if on_progress is None else lambda _, progress: on_progress(progress)
+            how |= {"procedure": self.procedure, "on_progress": tell}
+            return choose_sure(past, calibration, **how)[0]
+        how |= {"on_progress": on_progress}
+        if isinstance(past, Evidence):
+            return learn_prior(past, calibration, procedure=self.procedure, **how)
+        return learn_prior(past, calibration, config=self.config, **how)
