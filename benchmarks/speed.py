@@ -6,7 +6,7 @@ What is timed, for the paper's network (K = 200, 100 diffusion steps):
 
 - one decision: one posterior draw for one task;
 - 100 tasks: one posterior draw for each, in one batch;
-- a training step at batch 128: a block of steps as ``train_clean`` runs it, over its length.
+- a training step at batch 128: a block of steps as ``train`` runs it, over its length.
 
 A draw starts from evidence in host memory and ends with the draw in host memory, on both sides,
 which also waits for the device. Both sides are warmed up (compilation is not counted), then take
@@ -29,9 +29,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import torch
-from diffts.learning.clean import train_clean
 from rich.console import Console
 from rich.table import Table
 
@@ -50,7 +50,8 @@ from diffts.diffusion.networks.network import NetworkDenoiser
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
 from diffts.evidence import Evidence
-from diffts.learning.training import TrainingConfig
+from diffts.learning.objectives import ExactTasks
+from diffts.learning.training import TrainingConfig, initial_state, train
 
 _configure: Any = jax.config.update  # Any: some versions of JAX have no types here
 
@@ -159,7 +160,8 @@ def training_case(device: torch.device, quick: bool) -> Case:
     config = TrainingConfig(steps=10**6, batch_size=BATCH, block=block)
 
     def ours(denoiser: NetworkDenoiser) -> Callable[[int], Any]:
-        blocks = train_clean(denoiser, data, config, schedule=schedule)
+        start, objective = initial_state(denoiser, config), ExactTasks(jnp.asarray(data))
+        blocks = train(start, objective, config, schedule, 0, config.steps)
         return lambda _: wait(next(blocks).loss)
 
     twin = torch_port.from_equinox(_residual_conv(conv)).to(device)

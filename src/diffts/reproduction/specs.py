@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from diffts.learning import PROCEDURES, Procedure, TrainingConfig
+from diffts.learning import PROCEDURES, OurProcedure, PaperProcedure, Procedure, TrainingConfig
 from diffts.problems import Corruption, Problem
 from diffts.reproduction.profile import Profile
 from diffts.validation import one_of
@@ -95,7 +95,7 @@ def _slug(text: str) -> str:
 # --- how priors are learned ----------------------------------------------------------------------
 
 _TRAINING = TrainingConfig(steps=15_000, decay="cosine", ema_decay=0.995)
-_DEFAULT, _PAPER = PROCEDURES["default"], PROCEDURES["paper"]
+_DEFAULT, _PAPER = OurProcedure(), PaperProcedure()
 #: With the sampler that three of the problems were measured with.
 _LEARNED_MOMENTS = replace(_DEFAULT, sampler="moment-learned")
 
@@ -155,7 +155,6 @@ def setup_for(problem: Problem, profile: Profile) -> Setup:
     """Network and training for a problem, with the sizes of a profile."""
     setup, advice = _SETUPS[problem.name], problem.suggested_network
     shape = dict(advice.options) if advice is not None and advice.name == setup.network else {}
-    shape.pop("background", None)  # networks that differ in it cannot be played side by side
     tiny = _TINY[setup.network] if profile.tiny else {}
     return replace(
         setup,
