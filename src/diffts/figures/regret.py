@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from diffts.bandits.simulate import Simulation
-from diffts.figures.style import colour_of, label_of, pyplot, save
+from diffts.figures.style import draw_curve, pyplot, save
 
 
 def draw_regret(
@@ -16,10 +16,7 @@ def draw_regret(
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(4.4, 3.2))
     for policy, run in simulations.items():
-        mean, error, colour = run.mean_regret, run.stderr_regret, colour_of(policy)
-        width = 2.0 if policy.startswith("diffts") else 1.2
-        axes.plot(run.rounds, mean, color=colour, label=label_of(policy), linewidth=width)
-        axes.fill_between(run.rounds, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
+        draw_curve(axes, policy, run.rounds, run.mean_regret, run.stderr_regret)
     axes.set(xlabel="round", ylabel="cumulative regret", title=title)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
