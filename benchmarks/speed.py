@@ -114,7 +114,7 @@ def sampling_cases(device: torch.device, quick: bool) -> list[Case]:
     tau = np.repeat(0.9 * np.asarray(level.noise)[:, None], N_ARMS, axis=1)
     conv = build_denoiser("residual-conv", N_ARMS)
     mlp = build_denoiser("residual-mlp", N_ARMS)
-    twin = torch_port.from_equinox(_residual_conv(conv)).to(device).eval()
+    twin = torch_port.TorchResidualConv(_residual_conv(conv)).to(device).eval()
     chain = torch_port.reverse_chain(schedule, tau, device)
     priors = {
         "diffts": DiffusionPrior(conv, tau, schedule=schedule),
@@ -164,7 +164,7 @@ def training_case(device: torch.device, quick: bool) -> Case:
         blocks = train(start, objective, config, schedule, 0, config.steps)
         return lambda _: wait(next(blocks).loss)
 
-    twin = torch_port.from_equinox(_residual_conv(conv)).to(device)
+    twin = torch_port.TorchResidualConv(_residual_conv(conv)).to(device)
     trainer = torch_port.Trainer(twin, torch.tensor(data, device=device), schedule, BATCH)
 
     def theirs(_: int) -> None:

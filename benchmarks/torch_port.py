@@ -24,18 +24,12 @@ Denoiser = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class TorchResidualConv(nn.Module):
-    """The twin of ``diffts.diffusion.networks.ResidualConv``, batch first."""
+    """The twin of a ``diffts.diffusion.networks.ResidualConv``, batch first, with its weights."""
 
-    def __init__(
-        self,
-        n_arms: int,
-        *,
-        channels: int = 6,
-        length: int = 128,
-        n_blocks: int = 5,
-        embedding_size: int = 64,
-    ) -> None:
+    def __init__(self, network: ResidualConv) -> None:
         super().__init__()
+        n_arms, channels, length = network.n_arms, network.channels, network.length
+        embedding_size = network.embed[0].weight.shape[1]
         self.channels, self.length = channels, length
         self.inward = nn.Linear(n_arms, channels * length)
         self.embed = nn.Sequential(
@@ -45,14 +39,34 @@ class TorchResidualConv(nn.Module):
             nn.SiLU(),
         )
         self.blocks = nn.ModuleList(
-            TorchGatedBlock(channels, embedding_size, dilation=2 ** (i % 2))
-            for i in range(n_blocks)
+            TorchGatedBlock(channels, embedding_size, *block.convolution.dilation)
+            for block in network.blocks
         )
         self.mix = nn.Conv1d(channels, channels, 1)
         self.outward = nn.Linear(channels * length, n_arms)
         half = embedding_size // 2
         frequency = torch.exp(-math.log(10_000.0) * torch.arange(half) / (half - 1))
         self.register_buffer("frequency", frequency, persistent=False)
+        self._copy(network)
+
+    @torch.no_grad()
+    def _copy(self, network: ResidualConv) -> None:
+        pairs: list[tuple[Any, Any]] = [
+            (self.inward, network.inward),
+            (self.embed[0], network.embed[0]),
+            (self.embed[2], network.embed[1]),
+            (self.mix, network.mix),
+            (self.outward, network.outward),
+        ]
+        for ours, theirs in zip(network.blocks, self.blocks, strict=True):
+            pairs += [
+                (getattr(theirs, name), getattr(ours, name))
+                for name in ("step_shift", "convolution", "split")
+            ]
+        for target, source in pairs:
+            # Equinox keeps a convolution's bias as (channels, 1).
+            target.weight.copy_(torch.tensor(np.asarray(source.weight)))
+            target.bias.copy_(torch.tensor(np.asarray(source.bias).reshape(-1)))
 
     def forward(self, x: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
         """The raw output for latents ``(B, K)``; ``step`` is ``(1,)`` (shared) or ``(B,)``."""
@@ -85,36 +99,6 @@ class TorchGatedBlock(nn.Module):
         gate, signal = self.convolution(shifted).chunk(2, dim=1)
         residual, skip = self.split(gate.sigmoid() * signal.tanh()).chunk(2, dim=1)
         return (h + residual) * math.sqrt(0.5), skip
-
-
-def from_equinox(network: ResidualConv) -> TorchResidualConv:
-    """A PyTorch twin with the same weights, on the CPU."""
-    twin = TorchResidualConv(
-        network.n_arms,
-        channels=network.channels,
-        length=network.length,
-        n_blocks=len(network.blocks),
-        embedding_size=network.embedding_size,
-    )
-    pairs: list[tuple[Any, Any]] = [
-        (twin.inward, network.inward),
-        (twin.embed[0], network.embed[0]),
-        (twin.embed[2], network.embed[1]),
-        (twin.mix, network.mix),
-        (twin.outward, network.outward),
-    ]
-    for ours, theirs in zip(network.blocks, twin.blocks, strict=True):
-        pairs += [
-            (theirs.step_shift, ours.step_shift),
-            (theirs.convolution, ours.convolution),
-            (theirs.split, ours.split),
-        ]
-    with torch.no_grad():
-        for target, source in pairs:
-            # Equinox keeps a convolution's bias as (channels, 1).
-            target.weight.copy_(torch.tensor(np.asarray(source.weight)))
-            target.bias.copy_(torch.tensor(np.asarray(source.bias).reshape(-1)))
-    return twin
 
 
 class ReverseChain(NamedTuple):

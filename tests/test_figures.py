@@ -6,9 +6,9 @@ import pytest
 from diffts import DiffusionPrior, Evidence
 from diffts.bandits.policies import UCB1, Uniform
 from diffts.bandits.simulate import simulate
-from diffts.figures import draw_evolution, draw_mazes, draw_prior, draw_regret, draw_tasks
+from diffts.figures import draw_evolution, draw_prior, draw_regret, draw_tasks
 from diffts.figures.style import COLOURS, colour_of, label_of
-from diffts.problems import GaussianRewards, Maze
+from diffts.problems import GaussianRewards
 
 PRIOR = DiffusionPrior.gaussian(np.zeros(6), np.eye(6))
 
@@ -32,14 +32,7 @@ def evolution(path):
     draw_evolution(PRIOR, np.zeros(6), seen, path, draws=20)
 
 
-def mazes(path):
-    maze = Maze().sample(1, seed=0)[0]
-    draw_mazes({"maze": (maze, None), "way": (maze, Maze().actions.best(maze))}, path)
-
-
-@pytest.mark.parametrize(
-    "draw", [regret, tasks, evolution, mazes, lambda path: draw_prior(PRIOR, path)]
-)
+@pytest.mark.parametrize("draw", [regret, tasks, evolution, lambda path: draw_prior(PRIOR, path)])
 def test_pictures_are_written(draw, tmp_path):
     draw(tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 5000

@@ -21,7 +21,7 @@ from benchmarks import torch_port  # noqa: E402
 def twins():
     ours = build_denoiser("residual-conv", 40, length=32, seed=1)
     assert isinstance(ours.network, ResidualConv)
-    return ours, torch_port.from_equinox(ours.network)
+    return ours, torch_port.TorchResidualConv(ours.network)
 
 
 @pytest.mark.parametrize("shared_step", [True, False])
@@ -55,7 +55,9 @@ def test_same_training_loss(twins):
 def test_training_lowers_the_loss():
     torch.manual_seed(0)
     data = torch.randn(500, 1) * torch.ones(40)  # one direction: easy to learn
-    network = torch_port.TorchResidualConv(40, length=16, n_blocks=2)
+    network = torch_port.TorchResidualConv(
+        ResidualConv(40, length=16, n_blocks=2, key=jax.random.key(0))
+    )
     trainer = torch_port.Trainer(network, data, Schedule.linear())
     losses = [float(trainer.step()) for _ in range(150)]
     assert np.mean(losses[-20:]) < 0.6 * np.mean(losses[:20])

@@ -1,7 +1,6 @@
 """Pictures. Matplotlib is imported only here, and only when a picture is drawn."""
 
-from diffts.figures.mazes import draw_mazes
 from diffts.figures.regret import draw_regret
 from diffts.figures.tasks import draw_evolution, draw_prior, draw_tasks
 
-__all__ = ["draw_evolution", "draw_mazes", "draw_prior", "draw_regret", "draw_tasks"]
+__all__ = ["draw_evolution", "draw_prior", "draw_regret", "draw_tasks"]

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from diffts.figures.style import colours_of, label_of, pyplot, save
+from diffts.figures.style import colours_of, draw_curve, pyplot, save
 
 
 class Curve(Protocol):
@@ -34,10 +34,8 @@ def draw_regret(curves: Mapping[str, Curve], path: str | os.PathLike[str], title
     figure, axes = plt.subplots(figsize=(4.4, 3.2))
     colours = colours_of(curves)
     for policy, run in curves.items():
-        mean, error, colour = run.mean_regret, run.stderr_regret, colours[policy]
-        width = 2.0 if policy.startswith("diffts") else 1.2
-        axes.plot(run.rounds, mean, color=colour, label=label_of(policy), linewidth=width)
-        axes.fill_between(run.rounds, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
+        mean, error = run.mean_regret, run.stderr_regret
+        draw_curve(axes, policy, run.rounds, mean, error, colour=colours[policy])
     axes.set(xlabel="round", ylabel="cumulative regret", title=title)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffts.extras import optional
-from diffts.figures.style import colour_of, label_of, pyplot, save
+from diffts.figures.style import draw_curve, label_of, pyplot, save
 
 #: A curve that ends above so many times the best one leaves the picture.
 OFF_SCALE = 4.0
@@ -56,19 +56,10 @@ def draw_regret_grid(
         top = OFF_SCALE * min(float(one.mean[-1]) for one in panel.curves)
         leaving = [one for one in panel.curves if one.mean[-1] > top]
         for one in panel.curves:
-            colour = colour_of(one.label)
             # From no regret before the first round.
             rounds = np.concatenate([[0], one.rounds])
             mean, error = (np.concatenate([[0.0], values]) for values in (one.mean, one.stderr))
-            (handle,) = axis.plot(
-                rounds,
-                mean,
-                color=colour,
-                linewidth=1.9 if _is_ours(one.label) else 1.1,
-                linestyle="--" if one.dashed else "-",
-                zorder=3 if _is_ours(one.label) else 2,
-            )
-            axis.fill_between(rounds, mean - error, mean + error, color=colour, alpha=0.18, lw=0)
+            handle = draw_curve(axis, one.label, rounds, mean, error, dashed=one.dashed)
             handles.setdefault(label_of(one.label), handle)
         axis.set_xlim(left=0)
         axis.set_ylim(0, top if leaving else None)
@@ -96,7 +87,3 @@ def draw_regret_grid(
     if title:
         figure.suptitle(title, fontsize=10)
     save(figure, path)
-
-
-def _is_ours(label: str) -> bool:
-    return label.startswith("diffts")

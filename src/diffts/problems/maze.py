@@ -116,7 +116,7 @@ def to_image(values: ArrayLike) -> NDArray[np.float64]:
 
     Behind the edges, cells are at −0.01, pillars and padding at −1.
 
-    >>> bool((from_image(to_image(np.arange(180))) == np.arange(180)).all())
+    >>> bool((to_image(np.arange(180)).ravel()[PIXELS] == np.arange(180)).all())
     True
     """
     array = float_array("values", values)
@@ -126,16 +126,6 @@ def to_image(values: ArrayLike) -> NDArray[np.float64]:
     image[..., ::2, ::2] = OPEN
     image[..., *np.divmod(PIXELS, IMAGE_SIDE)] = array
     return image
-
-
-def from_image(image: ArrayLike) -> NDArray[np.float64]:
-    """The edge values, shape ``(*batch, 180)``, in images of shape ``(*batch, 20, 20)``."""
-    array = float_array("image", image)
-    shape = (IMAGE_SIDE, IMAGE_SIDE)
-    if array.shape[-2:] != shape:
-        raise InvalidInputError(f"image: expected shape (*batch, 20, 20), got {array.shape}")
-    values: NDArray[np.float64] = array[..., *np.divmod(PIXELS, IMAGE_SIDE)]
-    return values
 
 
 # A walk from the first cell to the last one that, with its mirror image at the main diagonal,
