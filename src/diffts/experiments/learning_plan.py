@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from diffts.diffusion.prior import DiffusionPrior
+from diffts.evidence import Evidence
 from diffts.learning import (
     PROCEDURES,
     Procedure,
@@ -71,5 +72,6 @@ class LearningPlan:
             tell = None if on_progress is None else lambda _, progress: on_progress(progress)
             how |= {"procedure": self.procedure, "on_progress": tell}
             return choose_sure(past, calibration, **how)[0]
-        how |= {"procedure": self.procedure, "config": self.config, "on_progress": on_progress}
-        return learn_prior(past, calibration, **how)
+        imperfect = isinstance(past, Evidence)
+        how |= {"procedure": self.procedure} if imperfect else {"config": self.config}
+        return learn_prior(past, calibration, on_progress=on_progress, **how)
