@@ -159,7 +159,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from diffts.bandits.policies import POLICIES, UCB1
+from diffts.bandits.policies import POLICIES
 from diffts.diffusion import SAMPLERS, PaperSampler
 from diffts.problems import PROBLEMS, GaussianRewards, Problem
 
@@ -184,7 +184,7 @@ class Same(PaperSampler):
 
 
 PROBLEMS["slopes"] = Slopes
-POLICIES["mine"] = lambda given: UCB1(given.actions.n_arms, given.noise_std)
+POLICIES["mine"] = POLICIES["ucb1"]
 POLICIES["drawn"] = lambda given: given.diffts()
 SAMPLERS["same"] = Same()
 """
@@ -206,6 +206,7 @@ def plugin(tmp_path, monkeypatch):
 RACE = ("compare", "slopes", "--tasks", 4, "--past-tasks", 20, "--train-steps", 5, "--steps", 4)
 
 
+@pytest.mark.slow
 def test_a_plugin_adds_a_problem_a_policy_and_a_sampler(tmp_path, plugin):
     """All seeds, samplers and results: rows, curves and means that agree with each other."""
     result = diffts(
@@ -241,6 +242,7 @@ def test_a_plugin_adds_a_problem_a_policy_and_a_sampler(tmp_path, plugin):
         assert race["stderr"][label] == curve["stderr"][-1] == pytest.approx(of_the_two**0.5)
 
 
+@pytest.mark.slow
 def test_two_seeds_are_two_races(tmp_path, plugin):
     """The same tasks, with other priors and other rewards; the baselines' fits are the same."""
     three = {"both": ("--seeds", 2), "first": (), "second": ("--seed", 1)}
@@ -258,6 +260,7 @@ def test_two_seeds_are_two_races(tmp_path, plugin):
     assert others != rows["second"]  # its tasks are others
 
 
+@pytest.mark.slow
 def test_a_prior_for_each_seed(tmp_path, plugin):
     """Two priors that were trained before play as the two that are learned on the way."""
     train = ("train", "slopes", "--plugin", plugin, "--past-tasks", 20, "--train-steps", 5)

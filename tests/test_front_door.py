@@ -80,7 +80,7 @@ for name in {OPTIONAL}:
     sys.modules[name] = None  # what cannot be imported
 import numpy as np
 import diffts
-from diffts.bandits.policies import UCB1
+from diffts.experiments.compare import Comparison
 from diffts.problems import get_problem
 prior = diffts.DiffusionPrior.gaussian([0.5, 0.5], [[0.04, 0.03], [0.03, 0.04]])
 evidence = diffts.Evidence([0.9, np.nan], std=0.1)
@@ -91,14 +91,14 @@ problem = get_problem("groups")
 tasks = problem.split(20, 4, 2, seed=0)
 config = diffts.TrainingConfig(steps=3)
 learned = diffts.learn_prior(*tasks[:2], options={{"width": 8}}, config=config)
-run = diffts.simulate(UCB1(200, 0.1), tasks.test, problem.rewards, horizon=3)
+comparison = Comparison(problem, tasks.train, tasks.test, horizon=3)
+run = diffts.simulate(comparison.policy("gts-full"), tasks.test, problem.rewards, horizon=3)
 print(learned.n_arms, run.regret.shape)
 
 from diffts.figures import draw_prior
-from diffts.learning import gaussian
 for attempt in (
     lambda: draw_prior(prior, "prior.png"),
-    lambda: gaussian.fit_mixture(tasks.train, 2),
+    lambda: comparison.mixture(2),
 ):
     try:
         attempt()

@@ -72,7 +72,6 @@ class LearningPlan:
             tell = None if on_progress is None else lambda _, progress: on_progress(progress)
             how |= {"procedure": self.procedure, "on_progress": tell}
             return choose_sure(past, calibration, **how)[0]
-        how |= {"on_progress": on_progress}
-        if isinstance(past, Evidence):
-            return learn_prior(past, calibration, procedure=self.procedure, **how)
-        return learn_prior(past, calibration, config=self.config, **how)
+        imperfect = isinstance(past, Evidence)
+        how |= {"procedure": self.procedure} if imperfect else {"config": self.config}
+        return learn_prior(past, calibration, on_progress=on_progress, **how)
