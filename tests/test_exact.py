@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 
 from diffts import DiffusionPrior, Evidence, InvalidInputError
 from diffts.diffusion import Gaussian, GaussianMixture, Schedule
-from diffts.diffusion.exact import GaussianDenoiser, MixtureDenoiser, gaussian_tau
+from diffts.diffusion.exact_denoisers import GaussianDenoiser, MixtureDenoiser, gaussian_tau
 
 GAUSSIAN = Gaussian([0.3, -0.2], [[1.0, 0.6], [0.6, 0.8]])
 MIXTURE = GaussianMixture(

@@ -576,7 +576,7 @@ def test_tuples_are_names_like_any_other():
         (lambda: ThompsonSampling(DiffusionPrior.gaussian(MEAN, COVARIANCE), 0.4,
                                   steps=20, sampler="moment"), "noise_std: 0.5, here 0.4"),
         (lambda: ThompsonSampling(DiffusionPrior.gaussian(MEAN, 2 * COVARIANCE), NOISE,
-                                  steps=20, sampler="moment"), "denoiser|units"),
+                                  steps=20, sampler="moment"), "belief.prior"),
         (lambda: agent_of("ucb1"), "belief: DiffusionBelief, here EmpiricalBelief"),
         (lambda: agent_of("diffts-top-two"), "rule: ThompsonRule, here TopTwoRule"),
     ],

@@ -33,6 +33,7 @@ from diffts.diffusion.exact import Gaussian, GaussianMixture, draw_posterior
 from diffts.diffusion.observed import Observed, Parameters, factor, log_density, on_cpu
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
+from diffts.extras import optional
 from diffts.learning.fits.factor import fit_factor_gaussian
 from diffts.seeding import Seed, as_generator
 from diffts.validation import finite_array, whole_number
@@ -62,10 +63,8 @@ def fit_mixture(past: ArrayLike | Evidence, components: int, seed: Seed = 0) -> 
         draws = draw_posterior(gaussian, past, 1, seed=generator)[0]
         start = fit_mixture(draws, components, seed=generator)
         return fit_by_em(past, start, towards=gaussian, iterations=4)
-    # Imported here: it takes half a second, and only the mixture needs it.
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import GaussianMixture as Fit
-
+    ConvergenceWarning = optional("sklearn.exceptions", "fitting a mixture").ConvergenceWarning
+    Fit = optional("sklearn.mixture", "fitting a mixture").GaussianMixture
     data = finite_array("past", past, ndim=2)
     components = whole_number("components", components, 1)
     if components > len(data):
