@@ -66,8 +66,11 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Slow tests first: with two workers, a long one that comes last runs beside an idle worker."""
+    """Slow tests first: with two workers, one that comes last runs beside an idle worker."""
     items.sort(key=lambda item: "slow" not in item.keywords)
+    for item in items:
+        for marker in item.iter_markers("long"):
+            assert marker.kwargs.get("reason"), f"{item.nodeid}: long for which reason?"
 
 
 @pytest.fixture(autouse=True)
