@@ -4,14 +4,15 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help setup demo test test-fast lint bench clean
+.PHONY: help setup demo test test-fast test-slow lint bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make setup      install into $(VENV) (versions from constraints.txt)"
 	@echo "make demo       see the point in minutes; pictures in out/"
-	@echo "make test       all tests, the slow statistical ones included"
-	@echo "make test-fast  without the slow ones"
+	@echo "make test       the test suite, in minutes"
+	@echo "make test-fast  only what takes less than a second each"
+	@echo "make test-slow  what is too long for the suite; each test says why"
 	@echo "make lint       ruff, mypy --strict, import-linter"
 	@echo "make bench      speed against an eager PyTorch port, in one run"
 
@@ -24,11 +25,17 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/diffts demo --out out
 
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=8
+	$(PYTEST) -m "not long" --durations=8
 
 test-fast: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(PYTEST) -m "not slow and not long"
+
+# With XLA's own settings: these tests compute more than they compile.
+test-slow: setup
+	XLA_FLAGS= $(PYTEST) -m long --durations=0
 
 lint: setup
 	$(BIN)/ruff check .

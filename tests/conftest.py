@@ -1,5 +1,9 @@
 """What all tests share: fixed examples without deadlines, and compiled programs.
 
+Nearly all time of a test is compilation, so XLA is told to spend little on it: the programs are
+then compiled about five times faster, and run slower, which small tests do not notice.
+``XLA_FLAGS= make test`` tests the programs that users get.
+
 Programs are compiled once for all workers of a run, and for the processes that tests start: JAX
 keeps them in a folder that is new in every run. Whether one is found there changes no result. (An
 entry that another process is just writing does not decompress, and is compiled again. To keep
@@ -11,6 +15,7 @@ import os
 import shutil
 import signal
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 import jax
@@ -30,12 +35,24 @@ COMPILED = {
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": -1,
 }
 
+#: Plain loops instead of fused and vectorised ones; one compiled module a program.
+HASTY = (
+    "--xla_backend_optimization_level=0",
+    "--xla_llvm_disable_expensive_passes=true",
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
+PINNED = Path(__file__).parent.parent / "constraints.txt"
+# XLA aborts at a flag that it does not know: these are flags of the release that we pin.
+if f"jaxlib=={version('jaxlib')}\n" in PINNED.read_text():
+    os.environ.setdefault("XLA_FLAGS", " ".join(HASTY))
+
 
 def pytest_configure(config):
     """Signals as in a terminal, and a folder of compiled programs.
 
     A shell starts what runs in the background with Ctrl-C ignored, and so would be all that tests
-    start. Workers and subprocesses find the folder in the environment.
+    start. Workers and subprocesses find the folder, as XLA's flags, in the environment.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -49,8 +66,11 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Slow tests first: with two workers, a long one that comes last runs beside an idle worker."""
+    """Slow tests first: with two workers, one that comes last runs beside an idle worker."""
     items.sort(key=lambda item: "slow" not in item.keywords)
+    for item in items:
+        for marker in item.iter_markers("long"):
+            assert marker.kwargs.get("reason"), f"{item.nodeid}: long for which reason?"
 
 
 @pytest.fixture(autouse=True)

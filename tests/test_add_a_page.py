@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 NAMES = ("policy", "problem", "sampler")
-COPIED = ("pyproject.toml", "src", "tests")
+COPIED = ("constraints.txt", "pyproject.toml", "src", "tests")
 
 
 class Page(NamedTuple):

@@ -1,3 +1,4 @@
+import runpy
 import signal
 import subprocess
 import sys
@@ -109,12 +110,12 @@ def test_calibration_does_not_depend_on_how_rows_are_batched(before, after):
 @pytest.mark.parametrize("predicts", ["clean", "noise", "velocity", "residual"])
 def test_a_network_learns_the_exact_denoiser(predicts):
     """On Gaussian data the best denoiser is known: its error τ is the floor of every network."""
-    config = TrainingConfig(steps=2000, decay="cosine", learning_rate=2e-3)
+    config = TrainingConfig(steps=600, decay="cosine", learning_rate=2e-3)
     prior = learn_prior(
         gaussian_tasks(5000),
         gaussian_tasks(2000, seed=1),
         predicts=predicts,
-        options={"width": 64, "n_blocks": 2},
+        options=SMALL,
         config=config,
     )
     exact = DiffusionPrior.gaussian([2.0, 3.0, 2.5], COVARIANCE)
@@ -229,7 +230,7 @@ SCRIPT = """
     checkpoint, result, die_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
     data = np.random.default_rng(0).normal(size=(120, 4))
-    config = TrainingConfig(steps=600, batch_size=16, block=20, ema_decay=0.9, ema_every=3)
+    config = TrainingConfig(steps=120, batch_size=16, block=20, ema_decay=0.9, ema_every=3)
     def report(now):
         print(now.done, flush=True)
         if now.done == die_at:
@@ -242,22 +243,26 @@ SCRIPT = """
 
 
 @pytest.mark.slow
-def test_a_killed_training_resumes_to_the_same_weights(tmp_path):
+def test_a_killed_training_resumes_to_the_same_weights(tmp_path, monkeypatch, capsys):
     """Killed by itself at a given step: from outside, the kill could come after the end."""
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(SCRIPT))
 
-    def train(name, die_at):
-        folders = [str(tmp_path / f"{name}-checkpoint"), str(tmp_path / name)]
-        command = [sys.executable, str(script), *folders, str(die_at)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        return done.returncode, [int(step) for step in done.stdout.split()]
+    def arguments(name, die_at):
+        return [str(tmp_path / f"{name}-checkpoint"), str(tmp_path / name), str(die_at)]
 
-    assert train("whole", NEVER) == (0, list(range(20, 601, 20)))
-    assert train("killed", 300) == (-signal.SIGKILL, list(range(20, 301, 20)))
+    def train(name):
+        monkeypatch.setattr(sys, "argv", ["train.py", *arguments(name, NEVER)])
+        runpy.run_path(str(script))
+        return [int(step) for step in capsys.readouterr().out.split()]
+
+    command = [sys.executable, str(script), *arguments("killed", 60)]
+    killed = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    assert (killed.returncode, killed.stdout.split()) == (-signal.SIGKILL, ["20", "40", "60"])
     assert not (tmp_path / "killed").exists()
-    # Saved at 40, 80, …, 280: it goes on from there.
-    assert train("killed", NEVER) == (0, list(range(300, 601, 20)))
+    # Saved at 40: it goes on from there.
+    assert train("killed") == [60, 80, 100, 120]
+    assert train("whole") == [20, 40, 60, 80, 100, 120]
     whole, killed = (DiffusionPrior.load(tmp_path / name) for name in ("whole", "killed"))
     assert_equal_weights(named_arrays(whole), named_arrays(killed))
 

@@ -29,7 +29,7 @@ RNG = np.random.default_rng(0)
 TASKS = RNG.standard_normal((40, 6)).cumsum(1)
 OTHER = RNG.standard_normal((20, 6)).cumsum(1)
 MLP = {"network": "residual-mlp", "options": {"width": 16, "n_blocks": 1, "embedding_size": 8}}
-UNET = {"network": "unet-1d", "options": {"channels": (4, 4), "embedding_size": 8}}
+UNET = {"network": "unet-1d", "options": {"channels": (4,), "embedding_size": 8}}
 
 
 def assert_same(one, other, tolerance=2e-4):
