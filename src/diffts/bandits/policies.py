@@ -46,13 +46,8 @@ def DiffTS(
 ) -> Policy:
     """Thompson sampling with a diffusion prior (the paper's Algorithm DiffTS).
 
-    Args:
-        prior: the diffusion prior.
-        noise_std: assumed standard deviation of one reward.
-        steps: how long a chain, and
-        sampler: by which steps, and
-        variance: with how much noise to draw (see ``DiffusionPrior.posterior_sample``).
-        single_arm: whether an action is one arm, or a set.
+    ``steps``, ``sampler`` and ``variance`` say how to draw, as in
+    ``DiffusionPrior.posterior_sample``; ``single_arm`` is False where an action is a set of arms.
     """
     belief = DiffusionBelief(
         prior, noise_std, steps=steps, sampler=sampler, variance=variance, single_arm=single_arm
