@@ -185,7 +185,7 @@ class Same(PaperSampler):
 
 PROBLEMS["slopes"] = Slopes
 POLICIES["mine"] = POLICIES["ucb1"]
-POLICIES["drawn"] = lambda given: given.diffts()
+POLICIES["drawn"] = POLICIES["diffts"]
 SAMPLERS["same"] = Same()
 """
 
