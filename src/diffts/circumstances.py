@@ -8,7 +8,6 @@ import platform
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import jax
 
@@ -16,35 +15,30 @@ from diffts._version import __version__
 
 
 @functools.cache
-def circumstances() -> dict[str, Any]:
-    """Versions, device and commit, as plain values."""
+def circumstances() -> dict[str, str]:
+    """What a number was made with: versions, hardware and the state of the code."""
     return {
         "diffts": __version__,
         "python": platform.python_version(),
         "jax": version("jax"),
         "device": jax.devices()[0].device_kind,
-        "commit": _commit(),
+        "commit": os.environ.get("DIFFTS_COMMIT") or _commit(),  # for copies without history
     }
 
 
 def _commit() -> str:
-    """The git revision of the code, '-dirty' if it was changed since.
-
-    Of a copy without its history, what DIFFTS_COMMIT says.
-    """
-    if said := os.environ.get("DIFFTS_COMMIT"):
-        return said
+    """The git revision of the code, '-dirty' if it was changed since."""
     here = Path(__file__).resolve()
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(here.parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
     try:
-        root = Path(_git(here.parent, "rev-parse", "--show-toplevel"))
-        if root / "src" / "diffts" not in here.parents:  # installed inside of another project
+        source = Path(git("rev-parse", "--show-toplevel")) / "src"
+        if source / "diffts" not in here.parents:  # installed inside of another project
             return "unknown"
-        changed = _git(root, "status", "--porcelain", "--", "src")
-        return _git(root, "rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
+        changed = git("status", "--porcelain", "--", str(source))
+        return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from diffts.experiments.compare import standard_error
 from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
 from diffts.reproduction.profile import Profile
 from diffts.reproduction.specs import ABLATED, WARM_UPS, Run, diffts
@@ -227,21 +228,8 @@ def curve(store: Store, runs: Sequence[Run]) -> Curve:
     """Put together what was recorded of a line's runs."""
     loaded = [store.arrays(run.key) for run in runs]
     regret = np.stack([np.asarray(arrays["regret"], np.float64) for arrays in loaded])  # (S, R, N)
-    stderr = _standard_error(regret.swapaxes(1, 2))
+    stderr = standard_error(regret.swapaxes(1, 2))
     return Curve(loaded[0]["rounds"], regret.mean((0, 2)), stderr, regret[:, -1])
-
-
-def _standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of the mean over seeds and tasks ``(S, N, …)``: what each of the two adds, in squares.
-
-    What is there once adds nothing.
-    """
-    variances = [
-        means.var(0, ddof=1) / len(means)
-        for means in (values.mean(0), values.mean(1))
-        if len(means) > 1
-    ]
-    return np.sqrt(sum(variances, np.zeros(values.shape[2:])))
 
 
 def tell(
@@ -304,7 +292,7 @@ def summary_of(panel: Panel, curves: dict[str, Curve]) -> dict[str, Any]:
             "stderr": float(one.stderr[-1]),
             "regret_of_seeds": [float(value) for value in one.final.mean(1)],
             "above_first_line": float(gap.mean()),
-            "stderr_of_that": float(_standard_error(gap)) if gap.size > 1 else None,
+            "stderr_of_that": float(standard_error(gap)) if gap.size > 1 else None,
             **of_all_seeds,
             "components": run.components,
             "sure": ABLATED[run.learner].procedure.sure if run.learner in ABLATED else None,

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import csv
-import functools
 import io
 import json
-import os
-import platform
-import subprocess
 import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from diffts._version import __version__
+from diffts.circumstances import circumstances
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import ArtifactError, InvalidInputError
 from diffts.files import write_file
@@ -172,33 +166,3 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ArtifactError(f"{path}: damaged, not JSON ({error}); remove it") from None
-
-
-@functools.cache
-def circumstances() -> dict[str, str]:
-    """What a number was made with: versions, hardware and the state of the code."""
-    return {
-        "diffts": __version__,
-        "python": platform.python_version(),
-        "jax": version("jax"),
-        "device": jax.devices()[0].device_kind,
-        "commit": os.environ.get("DIFFTS_COMMIT") or _commit(),  # for copies without history
-    }
-
-
-def _commit() -> str:
-    """The git revision of the code, '-dirty' if it was changed since."""
-    here = Path(__file__).resolve()
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(here.parent), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        source = Path(git("rev-parse", "--show-toplevel")) / "src"
-        if source / "diffts" not in here.parents:  # installed inside of another project
-            return "unknown"
-        changed = git("status", "--porcelain", "--", str(source))
-        return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
