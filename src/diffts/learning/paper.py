@@ -98,7 +98,8 @@ class PaperProcedure(Procedure):
             "divergence": "all",
             "weighting": "uniform",
             "smallest_variance": 1e-4,
-            "latents": "chain",
+            # 2: the kept latents are drawn when the chain is done, with other random numbers.
+            "latents": "chain 2" if self.rounds else "chain",
             "anchor": 1.0,
             "draws": 2,
             "calibration": "two-stage",
