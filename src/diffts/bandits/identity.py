@@ -40,6 +40,8 @@ def what_differs(saved: Any, here: dict[str, str]) -> str:
     """Which parts of a policy are not those that were saved, in words; '' if all are."""
     if not isinstance(saved, dict):
         return "which one was not written down"
+    if "belief" not in saved:
+        return "as an older diffts wrote it down"
     names = [*here, *(name for name in saved if name not in here)]
     return ", ".join(
         f"{name}: {saved.get(name, 'none')}, here {here.get(name, 'none')}"
