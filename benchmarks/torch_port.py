@@ -49,7 +49,6 @@ class TorchResidualConv(nn.Module):
         self.register_buffer("frequency", frequency, persistent=False)
         self._copy(network)
 
-    @torch.no_grad()
     def _copy(self, network: ResidualConv) -> None:
         pairs: list[tuple[Any, Any]] = [
             (self.inward, network.inward),
@@ -65,8 +64,8 @@ class TorchResidualConv(nn.Module):
             ]
         for target, source in pairs:
             # Equinox keeps a convolution's bias as (channels, 1).
-            target.weight.copy_(torch.tensor(np.asarray(source.weight)))
-            target.bias.copy_(torch.tensor(np.asarray(source.bias).reshape(-1)))
+            target.weight.data.copy_(torch.tensor(np.asarray(source.weight)))
+            target.bias.data.copy_(torch.tensor(np.asarray(source.bias).reshape(-1)))
 
     def forward(self, x: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
         """The raw output for latents ``(B, K)``; ``step`` is ``(1,)`` (shared) or ``(B,)``."""

@@ -354,6 +354,13 @@ def test_evaluating_is_the_same_as_calling(name):
     np.testing.assert_allclose(alone, called[1], atol=1e-5)
 
 
+def test_evaluating_a_batch_keeps_its_axis_last():
+    """Else it is as slow as a call, but no error: one operation too many moves it to the front."""
+    network = build_denoiser("residual-conv", 12).network
+    program = jax.make_jaxpr(jax.vmap(lambda x: network.evaluate(x, STEP)))(normal(5, 12))
+    assert "permutation=(2, 0, 1)" not in str(program)
+
+
 # Folds and bfloat16
 
 

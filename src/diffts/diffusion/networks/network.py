@@ -152,7 +152,7 @@ class NetworkDenoiser(Denoiser):
 Layers = tuple[eqx.nn.Linear, eqx.nn.Linear]
 
 
-def embedding_layers(size: int, keys: Sequence[KeyArray], growth: int = 1) -> Layers:
+def embedding_layers(size: int, keys: Array | Sequence[KeyArray], growth: int = 1) -> Layers:
     """The layers of :func:`embed_step`, from ``size`` sines and cosines to ``growth · size``."""
     if whole_number("embedding_size", size, 4) % 2:
         raise InvalidInputError(f"embedding_size: must be even, got {size}")

@@ -161,12 +161,11 @@ class _BatchLast:
     def concatenate(self, parts: tuple[Float[Array, "C N"], ...]) -> Float[Array, "M N"]:
         """The parts, one below the other, as a sum of padded ones."""
         count, zero = len(parts[0]), jnp.zeros((), parts[0].dtype)
-        below = [(i * count, (len(parts) - 1 - i) * count, 0) for i in range(len(parts))]
-        padded = (
-            jax.lax.pad(part, zero, [rows, (0, 0, 0)])
-            for part, rows in zip(parts, below, strict=True)
-        )
-        return sum(padded, start=self.spread(zero))
+        padded = [
+            jax.lax.pad(part, zero, [(i * count, (len(parts) - 1 - i) * count, 0), (0, 0, 0)])
+            for i, part in enumerate(parts)
+        ]
+        return sum(padded[1:], start=padded[0])
 
     def layer(
         self, weight: Float[Array, "D C"], h: Float[Array, "C N"], bias_of: eqx.nn.Conv1d
