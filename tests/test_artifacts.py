@@ -49,10 +49,7 @@ def network_prior(name="residual-mlp", predicts="clean", seed=0):
 def exact_priors():
     yield DiffusionPrior.gaussian([1.0, 2.0], [[1.0, 0.3], [0.3, 2.0]])
     yield DiffusionPrior.mixture(
-        [0.4, 0.6],
-        [[0.0, 1.0], [1.0, 0.0]],
-        [np.eye(2), 0.5 * np.eye(2)],
-        Schedule.linear(30, last=0.3),
+        [0.4, 0.6], [[0.0, 1.0], [1.0, 0.0]], [np.eye(2), 0.5 * np.eye(2)], Schedule.cosine(30)
     )
 
 

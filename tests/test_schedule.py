@@ -43,6 +43,12 @@ def test_small_noise_is_not_lost_to_rounding():
     assert level.noise == pytest.approx(1e-2, rel=1e-6)
 
 
+def test_cosine_is_a_schedule():
+    schedule = Schedule.cosine(50)
+    assert schedule.n_steps == 50
+    assert schedule.alpha_bar[-1] < 0.01
+
+
 @pytest.mark.parametrize("steps", [0, -1, 101, 2.5, True, None, "ten"])
 def test_impossible_numbers_of_steps_are_refused(steps):
     if steps is None:

@@ -80,6 +80,14 @@ class Schedule:
         """The paper's schedule: ``β`` linear from ``first`` to ``last``."""
         return Schedule.from_betas(np.linspace(first, last, whole_number("n_steps", n_steps, 1)))
 
+    @staticmethod
+    def cosine(n_steps: int = 100, offset: float = 0.008, largest_beta: float = 0.5) -> Schedule:
+        """``ᾱ`` along a squared cosine (Nichol and Dhariwal 2021), with ``β`` capped."""
+        n_steps = whole_number("n_steps", n_steps, 1)
+        angle = (np.linspace(0, 1, n_steps + 1) + offset) / (1 + offset) * np.pi / 2
+        levels = np.cos(angle) ** 2
+        return Schedule.from_betas(np.minimum(1 - levels[1:] / levels[:-1], largest_beta))
+
     @property
     def n_steps(self) -> int:
         """Number of diffusion steps ``L``."""
