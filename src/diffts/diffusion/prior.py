@@ -318,6 +318,10 @@ def _denoiser_skeleton(recipe: Mapping[str, Any], n_arms: int) -> Denoiser:
     kind = recipe["kind"]
     unit = Gaussian(np.zeros(n_arms), np.eye(n_arms))
     if kind == "network":
+        options = dict(recipe["options"])
+        # U-Nets could once be given the values of pixels that are no arms; most were not.
+        if options.pop("background", None) is not None:
+            raise ValueError("a U-Net with a background, which is no longer read")
         network: Denoiser = eqx.filter_eval_shape(
             lambda: build_denoiser(
                 recipe["network"],
@@ -325,7 +329,7 @@ def _denoiser_skeleton(recipe: Mapping[str, Any], n_arms: int) -> Denoiser:
                 predicts=recipe["predicts"],
                 compute=recipe.get("compute", "float32"),
                 base=unit if recipe["predicts"] == "residual" else None,
-                **recipe["options"],
+                **options,
             )
         )
         return network

@@ -28,8 +28,6 @@ class UNet2d(Network):
         width: columns of the image; any number.
         channels: width at each resolution, finest first (paper: 32, 64, 128).
         pixels: for each arm the pixel it is, counted row by row from 0, no two the same.
-        background: value of every pixel, for those without an arm, standardised; 0 by default.
-            Not for new networks: a prior that is shipped was trained so.
         embedding_size: length of the step's embedding; an even number.
         folds: 1 to let two by two pixels be one position with four channels from the start (a
             quarter of the positions; a maze's cell with its two edges is one), 0 as in the paper.
@@ -40,7 +38,6 @@ class UNet2d(Network):
     height: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
     pixels: tuple[int, ...] | None = eqx.field(static=True)
-    background: tuple[float, ...] | None = eqx.field(static=True)
     body: UNet
 
     def __init__(
@@ -51,7 +48,6 @@ class UNet2d(Network):
         width: int,
         channels: Sequence[int] = (32, 64, 128),
         pixels: Sequence[int] | None = None,
-        background: Sequence[float] | None = None,
         embedding_size: int = 128,
         folds: int = 0,
         key: KeyArray,
@@ -61,7 +57,6 @@ class UNet2d(Network):
         self.width = whole_number("width", width, 1)
         size = self.height * self.width
         self.pixels = None if pixels is None else _distinct_pixels(pixels, n_arms, size)
-        self.background = None if background is None else tuple(background)
         if self.pixels is None and n_arms != size:
             raise InvalidInputError(
                 f"n_arms: {height} x {width} pixels are {size} arms, not {n_arms} "
@@ -77,8 +72,7 @@ class UNet2d(Network):
         if self.pixels is None:
             return self.body(x.reshape(shape), step).reshape(-1)
         pixels = np.asarray(self.pixels)
-        size = self.height * self.width
-        blank = jnp.asarray(self.background or np.zeros(size), x.dtype)
+        blank = jnp.zeros(self.height * self.width, x.dtype)
         image = blank.at[pixels].set(x, unique_indices=True).reshape(shape)
         return self.body(image, step).reshape(-1)[pixels]
 
