@@ -11,7 +11,7 @@ from diffts.diffusion.units import Units
 from diffts.priors import builtin_prior
 from diffts.problems import Groups, get_problem
 
-K, DRAWS, STEPS = 24, 300, 8
+K, DRAWS, STEPS = 24, 150, 8
 
 
 def low_rank(rng):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from command_line import diffts as run_command
 from diffts.errors import InvalidInputError
 from diffts.learning import PROCEDURES
 from diffts.reproduction import EXPERIMENTS, PROFILES, judge_claims, regret, reproduce
@@ -230,51 +231,87 @@ def test_a_folder_without_results_is_refused_and_not_made(tmp_path):
 # All of it
 
 
-def files(name):
-    if name == "tasks":
-        return ["tasks.csv", "tasks.json", *(f"tasks-{p}.png" for p in regret.TITLES)]
-    if name == "claims":
-        return [f"{name}.csv", f"{name}.json"]
-    return [f"{name}.{kind}" for kind in ("csv", "json", "png")]
+def check_files(folder, name, options, problems=tuple(regret.TITLES)):
+    """Rows, summary and pictures of an experiment are there."""
+    pictures = [f"tasks-{p}.png" for p in problems] if name == "tasks" else [f"{name}.png"]
+    pictures = [] if name == "claims" else pictures
+    for file in (f"{name}.csv", f"{name}.json", *pictures):
+        assert (folder / file).stat().st_size > 100, file
+    summary = json.loads((folder / f"{name}.json").read_text())
+    assert summary["command"] == f"diffts reproduce {name} {options}"
+    assert name == "claims" or summary["made_with"][0]["seconds"] >= 0
+
+
+def regrets_by_problem(file):
+    with file.open() as opened:
+        rows = list(csv.DictReader(opened))
+    assert all(float(row["regret"]) >= -1e-3 for row in rows)
+    return {row["problem"] for row in rows}
+
+
+@pytest.fixture
+def nothing_is_saved(monkeypatch):
+    """Call it, and from then on nothing may be made."""
+
+    def never(*_, **__):
+        raise AssertionError("done twice")
+
+    return lambda: monkeypatch.setattr(Store, "save", never)
+
+
+POSSIBLE = set(EXPERIMENTS) - {"real-slots"}
 
 
 @pytest.mark.slow
-def test_everything_tiny_and_nothing_twice(tmp_path, monkeypatch):
+def test_every_experiment_on_one_problem_and_nothing_twice(tmp_path, nothing_is_saved):
+    """The problem that most experiments have; the parts of others are as if not made yet."""
+    one = ("--profile", "smoke", "--seeds", 1, "--problem", "popular-niche", "--out", tmp_path)
+    result = run_command("reproduce", *one)
+    assert result.returncode == 0, result.stderr
+    assert "these verdicts say nothing about the paper" in result.stdout
+    assert "left out: its data are not in the data folder" in result.stdout
+    for name in POSSIBLE:
+        check_files(tmp_path, name, "--profile smoke --seeds 1", ["popular-niche"])
+    assert regrets_by_problem(tmp_path / "main.csv") == {"popular-niche"}
+
+    nothing_is_saved()
+    before = (tmp_path / "main.csv").read_bytes()
+    (tmp_path / "main.csv").unlink()
+    again = reproduce([], "smoke", tmp_path, problems=["popular-niche"], seeds=1)
+    assert again.pop("real-slots").startswith("left out")
+    assert again == {
+        "main": "2 of 6 plots", "noise-levels": "4 of 18 plots", "calibration": "3 of 8 plots",
+        "tasks": "1 of 4 plots",
+        **dict.fromkeys(regret.ABLATIONS, "2 of 4 plots"),
+        **dict.fromkeys(("groups", "mnist", "fashion-mnist", "claims"), "done"),
+    }  # fmt: skip
+    assert (tmp_path / "main.csv").read_bytes() == before
+    verdicts = {v.claim: v for v in judge_claims(tmp_path)}
+    assert len(verdicts) == 15
+    images = next(v for claim, v in verdicts.items() if claim.startswith("images"))
+    assert images[1:] == ("only of stand-in digits", None)
+
+
+@pytest.mark.long(reason="all problems with two seeds: thirty trainings, five minutes")
+def test_everything_tiny_and_nothing_twice(tmp_path, nothing_is_saved):
     """`diffts reproduce --profile smoke`, then again with nothing left to do."""
     command = [sys.executable, "-m", "diffts", "reproduce", "--profile", "smoke"]
     result = subprocess.run(
         [*command, "--out", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr[-3000:]
-    assert "these verdicts say nothing about the paper" in result.stdout
-    assert "left out: its data are not in the data folder" in result.stdout
-    outcome = set(EXPERIMENTS) - {"real-slots"}
-    for name in outcome:
-        for file in files(name):
-            assert (tmp_path / file).stat().st_size > 100, file
-        summary = json.loads((tmp_path / f"{name}.json").read_text())
-        assert summary["command"] == f"diffts reproduce {name} --profile smoke"
-        assert name == "claims" or summary["made_with"][0]["seconds"] >= 0
-    with (tmp_path / "main.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert {row["problem"] for row in rows} == {"popular-niche", "bidding", "maze"}
-    assert all(float(row["regret"]) >= -1e-3 for row in rows)
+    for name in POSSIBLE:
+        check_files(tmp_path, name, "--profile smoke")
+    assert regrets_by_problem(tmp_path / "main.csv") == {"popular-niche", "bidding", "maze"}
 
-    def never(*_, **__):
-        raise AssertionError("done twice")
-
-    monkeypatch.setattr(Store, "save", never)
+    nothing_is_saved()
     before = (tmp_path / "main.csv").read_bytes()
     (tmp_path / "main.csv").unlink()
     # One problem alone is asked for; what others have finished is written, too.
     again = reproduce([], "smoke", tmp_path, problems=["maze"])
     assert again.pop("real-slots").startswith("left out")
-    assert again == dict.fromkeys(outcome, "done")
+    assert again == dict.fromkeys(POSSIBLE, "done")
     assert (tmp_path / "main.csv").read_bytes() == before
-    verdicts = {v.claim: v for v in judge_claims(tmp_path)}
-    assert len(verdicts) == 15
-    images = next(v for claim, v in verdicts.items() if claim.startswith("images"))
-    assert images[1:] == ("only of stand-in digits", None)
 
 
 def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
