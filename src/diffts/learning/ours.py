@@ -43,6 +43,7 @@ class OurProcedure(Procedure):
     """
 
     selects: ClassVar[bool] = True
+    starts_anew: ClassVar[bool] = True
 
     sampler: str = "moment-damped"
     sampler_steps: int | None = 50
@@ -58,10 +59,6 @@ class OurProcedure(Procedure):
         whole_number("draws", self.draws, 1, MOST_STEPS)
         if not 0 <= self.anchor <= 1:
             raise InvalidInputError(f"anchor: must be in [0, 1], got {self.anchor}")
-
-    def starts_anew(self) -> bool:
-        """Each phase has a learning-rate schedule of its own."""
-        return True
 
     def warm_up(self, past: Standardised, phase: Phase) -> Reconstructed:
         """Exact posterior draws under the factor Gaussian."""

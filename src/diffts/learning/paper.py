@@ -42,10 +42,6 @@ class PaperProcedure(Procedure):
     sure: float | tuple[float, ...] = 0.1
     impute_with: float = 0.5
 
-    def starts_anew(self) -> bool:
-        """One run of Adam through all phases."""
-        return False
-
     def warm_up(self, past: Standardised, phase: Phase) -> Reconstructed:
         """Observations, and a constant where there is none."""
         observations = Observations.of(past.train, phase.sure, everywhere=True)

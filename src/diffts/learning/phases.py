@@ -42,15 +42,14 @@ class LearningState(eqx.Module):
     best_tau: Float[Array, "L K"]
     scores: Float[Array, "scorings 3"]
 
+    @property
+    def step(self) -> int:
+        """Gradient steps done."""
+        return int(self.training.step)
+
 
 class Learning:
-    """Past tasks, and how to learn from them.
-
-    Args:
-        past: the tasks, standardised.
-        how: the procedure.
-        denoiser: the untrained network.
-    """
+    """Past tasks, how to learn from them, and the untrained network."""
 
     def __init__(self, past: Standardised, how: HowToLearn, denoiser: NetworkDenoiser) -> None:
         self.past, self.how, self.denoiser = past, how, denoiser
@@ -91,8 +90,7 @@ class Learning:
 
     def until(self, state: LearningState) -> int:
         """The step to go on to: the next held-out score, or the end."""
-        done = int(state.training.step)
-        return next((step for step in self.scored if step > done), self.ends[-1])
+        return next((step for step in self.scored if step > state.step), self.ends[-1])
 
     def after(self, state: LearningState, training: TrainingState) -> LearningState:
         """The state after a block of steps, scored and handed to the next phase where due."""
@@ -126,21 +124,18 @@ class Learning:
             denoiser = state.training.trained if state.best is None else state.best
             tau = self.how.calibrate(self.past, denoiser, len(self.scored), final=True)
             # The last step's loss is that of the weights before it: they may be lost all the same.
-            refuse_divergence(float(jnp.max(tau)), int(state.training.step))
+            refuse_divergence(float(jnp.max(tau)), state.step)
             return denoiser, tau
         return state.best, state.best_tau
 
-    def score(self, denoiser: NetworkDenoiser, tau: Float[Array, "L K"]) -> Score:
-        """Held-out score, standardised; drawn in one way, so that procedures can be compared."""
-        assert self.held_out is not None
-        return score(self.past.prior(denoiser, tau), self.held_out, seed=self.past.seed + 2)
-
     def _scored(self, state: LearningState) -> tuple[LearningState, Float[Array, "L K"]]:
         """Calibrate and score the current weights; keep them if they are the best."""
+        assert self.held_out is not None
         denoiser = state.training.trained
-        number = self.scored.index(int(state.training.step))
+        number = self.scored.index(state.step)
         tau = self.how.calibrate(self.past, denoiser, number, final=False)
-        got = self.score(denoiser, tau)
+        # Drawn in one way, so that procedures can be compared.
+        got = score(self.past.prior(denoiser, tau), self.held_out, seed=self.past.seed + 2)
         best = number == 0 or got.crps < float(jnp.nanmin(state.scores[:, 0]))
         if best or not self.how.selects:
             state = eqx.tree_at(lambda s: (s.best, s.best_tau), state, (denoiser, tau))
@@ -152,7 +147,7 @@ class Learning:
         trained = state.training.trained
         # Only here: a run that goes on in the middle of a phase must draw with the same τ again.
         state = eqx.tree_at(lambda s: (s.source, s.tau), state, (trained, tau))
-        if not self.how.starts_anew():
+        if not self.how.starts_anew:
             return state
         following = self.phases[int(state.phase) + 1]
         anew = initial_state(trained, self.how.training_of(following))
@@ -172,9 +167,9 @@ def run(
     drawn: dict[int, tuple[int, Objective]] = {}  # of each learning, once a phase
     while going := [i for i, one in enumerate(learnings) if not one.finished(now[i])]:
         # Those that are behind go first, so that others can join them.
-        step = min(int(now[i].training.step) for i in going)
+        step = min(now[i].step for i in going)
         groups: dict[object, list[int]] = {}
-        for i in (i for i in going if int(now[i].training.step) == step):
+        for i in (i for i in going if now[i].step == step):
             one, phase = learnings[i], int(now[i].phase)
             if i not in drawn or drawn[i][0] != phase:
                 drawn[i] = (phase, one.objective(now[i]))

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffts.diffusion.denoiser import Denoiser
-from diffts.diffusion.exact import Gaussian, draw_posterior
+from diffts.diffusion.exact import draw_posterior
 from diffts.diffusion.posterior import SAMPLERS
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
@@ -28,7 +28,7 @@ from diffts.diffusion.units import Units
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.calibration import calibrate
-from diffts.learning.fits import FactorFit, fit_factor_gaussian, fit_gaussian
+from diffts.learning.fits import FactorFit, fit_factor_gaussian
 from diffts.learning.objectives import ExactTasks, Observations, Reconstructed
 from diffts.learning.training import MOST_STEPS, Objective, TrainingConfig
 from diffts.seeding import KeyArray
@@ -105,9 +105,12 @@ class HowToLearn(abc.ABC):
 
     #: Whether the weights with the best held-out score are kept, not the last ones.
     selects: ClassVar[bool] = False
-    #: Gradient steps between two held-out scores; 0 for none. Repeats without a better one.
-    score_every: int
-    patience: int
+    #: Whether each phase starts Adam anew, from the averaged weights.
+    starts_anew: ClassVar[bool] = False
+    #: Gradient steps between two held-out scores; 0 for none.
+    score_every: int = 0
+    #: Stop after so many phases without a better one; 0 is never.
+    patience: int = 0
 
     @abc.abstractmethod
     def phases(self) -> list[Phase]:
@@ -116,14 +119,6 @@ class HowToLearn(abc.ABC):
     @abc.abstractmethod
     def training_of(self, phase: Phase) -> TrainingConfig:
         """Adam's settings in a phase."""
-
-    @abc.abstractmethod
-    def starts_anew(self) -> bool:
-        """Whether each phase starts Adam anew, from the averaged weights."""
-
-    @abc.abstractmethod
-    def base(self, past: Standardised) -> Gaussian:
-        """The Gaussian that a network with ``predicts='residual'`` goes on from."""
 
     @abc.abstractmethod
     def objective(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
@@ -145,8 +140,6 @@ class PlainTraining(HowToLearn):
     """Exact tasks need no E-step: one phase of plain training, then plain calibration."""
 
     training: TrainingConfig
-    score_every: int = 0
-    patience: int = 0
 
     def phases(self) -> list[Phase]:
         """One."""
@@ -156,14 +149,6 @@ class PlainTraining(HowToLearn):
         """The one that was asked for."""
         del phase
         return self.training
-
-    def starts_anew(self) -> bool:
-        """There is no second phase."""
-        return False
-
-    def base(self, past: Standardised) -> Gaussian:
-        """Mean and covariance of the training tasks."""
-        return fit_gaussian(past.train.mean)
 
     def objective(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
         """The denoising loss."""
@@ -303,13 +288,7 @@ class Procedure(HowToLearn):
     def training_of(self, phase: Phase) -> TrainingConfig:
         """Adam's settings: of the phase's own length, or of the whole when it is one run."""
         whole = sum(each.steps for each in self.phases())
-        return dataclasses.replace(
-            self.training, steps=phase.steps if self.starts_anew() else whole
-        )
-
-    def base(self, past: Standardised) -> Gaussian:
-        """The factor Gaussian."""
-        return past.factors.gaussian
+        return dataclasses.replace(self.training, steps=phase.steps if self.starts_anew else whole)
 
     def objective(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
         """Warm-up, repeat or final; on exact tasks all of them are the plain denoising loss."""
