@@ -49,14 +49,7 @@ def draw_latents(
 
     The chain goes on with ``sampler``; each kept latent is drawn from the same ``x_{ℓ+1}`` with
     fresh noise. (The paper: predicted noise for the chain, fresh noise for the latents; otherwise
-    the model is only confirmed in what it predicts.)
-
-    Args:
-        prior: the current prior, in standardised units.
-        key: JAX key.
-        evidence: standardised tasks ``(N, K)``.
-        kept: latents to keep of each task, at most L.
-        sampler: how the chain goes on.
+    the model is only confirmed in what it predicts.) Prior and evidence are standardised.
     """
     n_tasks, n_arms = evidence.mean.shape
     host: Evidence = jax.tree.map(np.asarray, evidence)
@@ -69,7 +62,7 @@ def draw_latents(
     steps, latents = in_host_chunks(
         latents_of, n_tasks, n_arms * max(1, prior.schedule.n_steps // 8)
     )
-    return np.asarray(steps), np.asarray(latents)
+    return steps, latents
 
 
 @eqx.filter_jit
@@ -92,14 +85,11 @@ def _latents(
 
         def latent(step: Int[Array, ""]) -> Float[Array, " K"]:
             here = jax.tree.map(lambda leaf: leaf[jnp.maximum(n_steps - 1 - step, 0)], reverse)
-            x, step_key = (
-                chain[jnp.minimum(step + 1, n_steps)],
-                jax.random.fold_in(latent_key, step),
-            )
-            drawn = limited_step(fresh, step_key, x, here, prior.denoiser, task, limits)
+            above = chain[jnp.minimum(step + 1, n_steps)]
+            step_key = jax.random.fold_in(latent_key, step)
+            drawn = limited_step(fresh, step_key, above, here, prior.denoiser, task, limits)
             return jnp.where(step == n_steps, chain[n_steps], drawn)
 
         return which.astype(jnp.int32), jax.lax.map(latent, which, batch_size=8)
 
-    which, latents = jax.vmap(of_task)(jnp.asarray(row), evidence)
-    return which, latents
+    return jax.vmap(of_task)(jnp.asarray(row), evidence)

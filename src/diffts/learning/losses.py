@@ -6,15 +6,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from diffts.diffusion.denoiser import Vector
 from diffts.diffusion.networks import NetworkDenoiser
 from diffts.diffusion.schedule import NoiseLevel
 
 
 def denoising_loss(
-    denoiser: NetworkDenoiser,
-    x_0: Float[Array, " K"],
-    noise: Float[Array, " K"],
-    level: NoiseLevel,
+    denoiser: NetworkDenoiser, x_0: Vector, noise: Vector, level: NoiseLevel
 ) -> Float[Array, ""]:
     """``‖target - f(x_ℓ, ℓ)‖² / K`` at ``x_ℓ = √ᾱ x_0 + √(1-ᾱ) noise`` (Eq. denoising-loss).
 
@@ -28,12 +26,12 @@ def denoising_loss(
 
 def imperfect_loss(
     denoiser: NetworkDenoiser,
-    y: Float[Array, " K"],
-    weight: Float[Array, " K"],
-    x: Float[Array, " K"],
+    y: Vector,
+    weight: Vector,
+    x: Vector,
     level: NoiseLevel,
-    divergence: Float[Array, " K"] | None = None,
-    probe: Float[Array, " K"] | None = None,
+    divergence: Vector | None = None,
+    probe: Vector | None = None,
 ) -> Float[Array, ""]:
     """``(Σ_a w^a (y^a - h^a(x, ℓ))² + 2√ᾱ Σ_a d^a r^a (J_h(x) r)^a) / K`` (Eq. EM-loss).
 
@@ -51,7 +49,7 @@ def imperfect_loss(
         divergence: ``d = λσ²`` for homogeneous noise, ``λ`` with inverse variances; None is λ = 0.
         probe: ``r ~ N(0, I)``, with ``divergence``.
     """
-    if divergence is None or probe is None:
+    if divergence is None:
         estimate, penalty = denoiser.trainable(x, level), jnp.float32(0.0)
     else:
         estimate, change = jax.jvp(lambda z: denoiser.trainable(z, level), (x,), (probe,))

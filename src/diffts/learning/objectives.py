@@ -28,9 +28,7 @@ class ExactTasks(Objective):
         self, denoiser: NetworkDenoiser, levels: NoiseLevel, key: KeyArray, batch_size: int
     ) -> Float[Array, ""]:
         """Mean denoising loss of random tasks at random noise levels."""
-        rows, which, noise_key = random_batch(
-            key, self.tasks.shape[0], levels.step.shape[0], batch_size
-        )
+        rows, which, noise_key = random_batch(key, len(self.tasks), len(levels.step), batch_size)
         x_0 = self.tasks[rows]
         noise = jax.random.normal(noise_key, x_0.shape)
         level = jax.tree.map(lambda leaf: leaf[which], levels)
@@ -55,11 +53,8 @@ class Observations(eqx.Module):
     def of(evidence: Evidence, sure: float, everywhere: bool) -> Observations:
         """Observations of equal weight, with ``d = λσ²`` for the weight λ = ``sure``.
 
-        Args:
-            evidence: standardised tasks, ``(N, K)``.
-            sure: λ of the divergence term.
-            everywhere: whether the term runs over all arms (the paper's, which at half missing
-                counts double) or over the observed ones.
+        The divergence term runs over the observed arms, or ``everywhere``: the paper's, which at
+        half missing counts double.
         """
         mask, variance = evidence.mask.astype(jnp.float32), evidence.std**2
         if everywhere:
@@ -78,24 +73,13 @@ class Observations(eqx.Module):
         return some
 
     def loss(
-        self,
-        denoiser: NetworkDenoiser,
-        rows: Int[Array, " B"],
-        x: Float[Array, "B K"],
-        level: NoiseLevel,
-        key: KeyArray,
+        self, denoiser: NetworkDenoiser, x: Float[Array, "N K"], level: NoiseLevel, key: KeyArray
     ) -> Float[Array, ""]:
-        """Mean loss of the latents ``x`` of some tasks."""
-        y, weight = self.y[rows], self.weight[rows]
-        if self.divergence is None:
-            losses = jax.vmap(imperfect_loss, in_axes=(None, 0, 0, 0, 0))(
-                denoiser, y, weight, x, level
-            )
-        else:
-            probe = jax.random.normal(jax.random.fold_in(key, 1), x.shape)
-            losses = jax.vmap(imperfect_loss, in_axes=(None, 0, 0, 0, 0, 0, 0))(
-                denoiser, y, weight, x, level, self.divergence[rows], probe
-            )
+        """Mean loss of a latent ``x`` of each task."""
+        probe = jax.random.normal(jax.random.fold_in(key, 1), x.shape)
+        losses = jax.vmap(imperfect_loss, in_axes=(None, 0, 0, 0, 0, 0, 0))(
+            denoiser, self.y, self.weight, x, level, self.divergence, probe
+        )
         return jnp.mean(losses)
 
 
@@ -119,7 +103,8 @@ class Latents(Objective):
         tasks, kept = self.step.shape
         rows, which, noise_key = random_batch(key, tasks, kept, batch_size)
         level = jax.tree.map(lambda leaf: leaf[self.step[rows, which] - 1], levels)
-        return self.observations.loss(denoiser, rows, self.latent[rows, which], level, noise_key)
+        x = self.latent[rows, which]
+        return self.observations.rows(rows).loss(denoiser, x, level, noise_key)
 
 
 class Reconstructed(Objective):
@@ -149,22 +134,14 @@ class Reconstructed(Objective):
         level = jax.tree.map(lambda leaf: leaf[which], levels)
         draw = jax.random.randint(jax.random.fold_in(noise_key, 2), rows.shape, 0, n_draws)
         x_0 = self.draws[draw, rows]
-        x = diffuse(noise_key, x_0, level)
-        everything = jnp.ones_like(x_0)
-        drawn = jnp.float32(0.0)
+        noise = jax.random.normal(noise_key, x_0.shape)
+        x = level.signal[:, None] * x_0 + level.noise[:, None] * noise
+        # A half that has no weight is not computed at all.
+        loss = jnp.float32(0.0)
+        if self.anchor > 0:
+            observed = self.observations.rows(rows)
+            loss += self.anchor * observed.loss(denoiser, x, level, noise_key)
         if self.anchor < 1:
-            drawn = jnp.mean(
-                jax.vmap(imperfect_loss, in_axes=(None, 0, 0, 0, 0))(
-                    denoiser, x_0, everything, x, level
-                )
-            )
-        if self.anchor == 0:
-            return drawn
-        observed = self.observations.loss(denoiser, rows, x, level, noise_key)
-        return self.anchor * observed + (1.0 - self.anchor) * drawn
-
-
-def diffuse(key: KeyArray, x_0: Float[Array, "B K"], level: NoiseLevel) -> Float[Array, "B K"]:
-    """``√ᾱ_ℓ x_0 + √(1-ᾱ_ℓ) z`` row by row."""
-    noise = jax.random.normal(key, x_0.shape)
-    return level.signal[:, None] * x_0 + level.noise[:, None] * noise
+            drawn = Observations(x_0, jnp.ones_like(x_0), None)
+            loss += (1.0 - self.anchor) * drawn.loss(denoiser, x, level, noise_key)
+        return loss

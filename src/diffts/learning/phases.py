@@ -121,7 +121,7 @@ class Learning:
     def result(self, state: LearningState) -> tuple[NetworkDenoiser, Float[Array, "L K"]]:
         """The denoiser to use, and its calibrated errors."""
         if self.how.selects or state.best is None:
-            denoiser = state.training.trained if state.best is None else state.best
+            denoiser = state.training.average if state.best is None else state.best
             tau = self.how.calibrate(self.past, denoiser, len(self.scored), final=True)
             # The last step's loss is that of the weights before it: they may be lost all the same.
             refuse_divergence(float(jnp.max(tau)), state.step)
@@ -131,7 +131,7 @@ class Learning:
     def _scored(self, state: LearningState) -> tuple[LearningState, Float[Array, "L K"]]:
         """Calibrate and score the current weights; keep them if they are the best."""
         assert self.held_out is not None
-        denoiser = state.training.trained
+        denoiser = state.training.average
         number = self.scored.index(state.step)
         tau = self.how.calibrate(self.past, denoiser, number, final=False)
         # Drawn in one way, so that procedures can be compared.
@@ -144,7 +144,7 @@ class Learning:
 
     def _next_phase(self, state: LearningState, tau: Float[Array, "L K"]) -> LearningState:
         """Hand the trained weights to the next E-step; start Adam anew if asked to."""
-        trained = state.training.trained
+        trained = state.training.average
         # Only here: a run that goes on in the middle of a phase must draw with the same τ again.
         state = eqx.tree_at(lambda s: (s.source, s.tau), state, (trained, tau))
         if not self.how.starts_anew:

@@ -40,17 +40,6 @@ def train_side_by_side(
     """Like :func:`diffts.learning.training.train`, of several; all are at the same step.
 
     What an objective shares with the others (the same array) is kept once.
-
-    Args:
-        states: where each goes on from.
-        objectives: what each minimises.
-        config: the recipe, the same for all.
-        schedule: the noise schedule.
-        seeds: seed of each.
-        until: step to go on to.
-
-    Yields:
-        Their states after every block of steps.
     """
     if len(states) == 1:
         for state in train(states[0], objectives[0], config, schedule, seeds[0], until):

@@ -87,7 +87,7 @@ class TrainingState(eqx.Module):
     Attributes:
         step: gradient steps done.
         denoiser: the current weights.
-        average: their moving average (the same weights where ``ema_decay`` is 0).
+        average: their moving average (the same weights where ``ema_decay`` is 0), to be used.
         optimiser: Adam's moments.
         loss: mean training loss over the last block.
     """
@@ -97,11 +97,6 @@ class TrainingState(eqx.Module):
     average: NetworkDenoiser
     optimiser: Any
     loss: Float[Array, ""]
-
-    @property
-    def trained(self) -> NetworkDenoiser:
-        """The denoiser to use."""
-        return self.average
 
 
 def initial_state(denoiser: NetworkDenoiser, config: TrainingConfig) -> TrainingState:
