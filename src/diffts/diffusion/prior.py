@@ -261,10 +261,7 @@ class DiffusionPrior(eqx.Module):
         arrays = named_arrays(self)
         if half:
             content["weights"] = "float16"
-            arrays = {
-                name: array.astype(np.float16) if _is_weight(name, array, np.float32) else array
-                for name, array in arrays.items()
-            }
+            arrays = _with_weights_as(np.float16, arrays)
         save_folder(directory, _KIND, _VERSION, content, arrays)
 
     @staticmethod
@@ -284,10 +281,7 @@ class DiffusionPrior(eqx.Module):
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"{directory}: damaged or foreign config ({error})") from None
         if content.get("weights") == "float16":
-            arrays = {
-                name: array.astype(np.float32) if _is_weight(name, array, np.float16) else array
-                for name, array in arrays.items()
-            }
+            arrays = _with_weights_as(np.float32, arrays)
         # Format 1 had no limits: those of the skeleton are infinite.
         unlimited = {".low": np.asarray(skeleton.low), ".high": np.asarray(skeleton.high)}
         return with_arrays(skeleton, unlimited | arrays, str(directory))
@@ -309,8 +303,15 @@ def _draw_rows(
     return jax.vmap(one)(jnp.asarray(row), evidence)
 
 
-def _is_weight(name: str, array: NDArray[Any], kind: type[np.floating[Any]]) -> bool:
-    return name.startswith(".denoiser.network") and array.dtype == kind
+def _with_weights_as(
+    kind: type[np.floating[Any]], arrays: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """The arrays, those of the network that hold floating-point numbers in another precision."""
+
+    def is_weight(name: str) -> bool:
+        return name.startswith(".denoiser.network") and arrays[name].dtype.kind == "f"
+
+    return {name: a.astype(kind) if is_weight(name) else a for name, a in arrays.items()}
 
 
 def _denoiser_skeleton(recipe: Mapping[str, Any], n_arms: int) -> Denoiser:

@@ -137,10 +137,7 @@ class Bidding(Problem):
     ) -> Tasks:
         """As for any problem; of real slots, some of those that are in none of the sets ``beside``.
 
-        Args:
-            n: number of tasks; None for as many as there are test tasks by default.
-            seed: the seed of the split.
-            beside: that split; must be given for real slots.
+        Which must then be given.
         """
         if self.win_rates is None:
             return super().development(n, seed, beside=beside)
@@ -150,9 +147,8 @@ class Bidding(Problem):
                 "sets; give what split() returned"
             )
         n = whole_number("n", self.default_sizes[2] if n is None else n, 0)
-        slots = self._pick_slots(
-            self.win_rates, len(self.win_rates), self._development_stream(seed)
-        )
+        stream = self._development_stream(seed)
+        slots = self._pick_slots(self.win_rates, len(self.win_rates), stream)
         dealt = {task.tobytes() for tasks in beside for task in tasks}
         free = slots[[slot.tobytes() not in dealt for slot in slots]]
         if n > len(free):
