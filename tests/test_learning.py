@@ -42,7 +42,8 @@ def train_exact(denoiser, data, config, seed=0, state=None):
     """States of plain training on standardised tasks."""
     state = initial_state(denoiser, config) if state is None else state
     objective = ExactTasks(jnp.asarray(data, jnp.float32))
-    return train(state, objective, config, Schedule.linear(), seed, config.steps)
+    blocks = train([state], [objective], config, Schedule.linear(), [seed], config.steps)
+    return (state for [state] in blocks)
 
 
 def assert_equal_weights(a, b):

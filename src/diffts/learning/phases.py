@@ -16,8 +16,13 @@ from jaxtyping import Array, Float, Int
 from diffts.diffusion.networks import NetworkDenoiser
 from diffts.learning.held_out import HeldOut, Score, hide, score
 from diffts.learning.procedure import HowToLearn, Phase, Standardised
-from diffts.learning.side_by_side import train_side_by_side
-from diffts.learning.training import Objective, TrainingState, initial_state, refuse_divergence
+from diffts.learning.training import (
+    Objective,
+    TrainingState,
+    initial_state,
+    refuse_divergence,
+    train,
+)
 from diffts.stacking import layout
 
 
@@ -178,7 +183,7 @@ def run(
             groups.setdefault((*kinds, config, one.until(now[i])), []).append(i)
         for members in groups.values():
             first = learnings[members[0]]
-            for trained in train_side_by_side(
+            for trained in train(
                 [now[i].training for i in members],
                 [drawn[i][1] for i in members],
                 first.how.training_of(first.phase_of(now[members[0]])),
