@@ -71,12 +71,6 @@ class Checkpoint:
         A state that cannot be saved is a warning: an hour of training is worth more than its
         checkpoint.
 
-        Args:
-            state: where the training goes on from.
-            states: the training, a state after every block of steps.
-            every: steps between two saves.
-            on_state: called with each state.
-
         Raises:
             TrainingStopped: a KeyboardInterrupt came, and the last state is kept.
         """

@@ -32,12 +32,7 @@ class Score(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Tasks some of whose observations are hidden.
-
-    Attributes:
-        evidence: the tasks, ``(N, K)``.
-        hidden: which observations are to be predicted from the others, ``(N, K)``.
-    """
+    """Tasks ``(N, K)``, some of whose observations are to be predicted from the others."""
 
     evidence: Evidence
     hidden: Bool[np.ndarray, "N K"]

@@ -37,17 +37,11 @@ class ExactTasks(Objective):
 
 
 class Observations(eqx.Module):
-    """Standardised observations of the training tasks, and how they weigh in the loss.
-
-    Attributes:
-        y: observed values, ``(N, K)``; 0 where unobserved.
-        weight: weight ``w`` of each squared error, ``(N, K)``; 0 where unobserved.
-        divergence: factor ``d`` of the divergence term, ``(N, K)``; None where λσ = 0 throughout.
-    """
+    """Standardised observations of tasks, and how they weigh in the loss; 0 where unobserved."""
 
     y: Float[Array, "N K"]
-    weight: Float[Array, "N K"]
-    divergence: Float[Array, "N K"] | None
+    weight: Float[Array, "N K"]  # ``w`` of each squared error
+    divergence: Float[Array, "N K"] | None  # factor ``d`` of that term; None if 0 throughout
 
     @staticmethod
     def of(evidence: Evidence, sure: float, everywhere: bool) -> Observations:
@@ -84,16 +78,10 @@ class Observations(eqx.Module):
 
 
 class Latents(Objective):
-    """The paper's inner step: latents are kept steps of posterior chains.
-
-    Attributes:
-        observations: the observations.
-        step: which steps were kept of each task's chain, 1 to L, ``(N, kept)``.
-        latent: the latents of those steps, ``(N, kept, K)``.
-    """
+    """The paper's inner step: latents are kept steps of posterior chains."""
 
     observations: Observations
-    step: Int[Array, "N kept"]
+    step: Int[Array, "N kept"]  # which steps were kept of each task's chain, 1 to L
     latent: Float[Array, "N kept K"]
 
     def __call__(
@@ -112,13 +100,8 @@ class Reconstructed(Objective):
 
     ``anchor · ‖m⊙(y - h(x̃_ℓ))‖² + (1 - anchor) · ‖x̃_0 - h(x̃_ℓ)‖²``: if the draws were exact,
     both halves would have the same minimiser. The first ties the denoiser to what was really
-    observed, the second has the smaller variance and speaks of every arm.
-
-    Attributes:
-        observations: the observations.
-        draws: standardised posterior draws of each task, ``(draws, N, K)``; in the paper's warm-up
-            one 'draw', the observations with a constant in the missing entries.
-        anchor: weight of the observations; 0 is plain training on the draws.
+    observed, the second has the smaller variance and speaks of every arm. In the paper's warm-up
+    the one 'draw' is the observations with a constant in the missing entries.
     """
 
     observations: Observations

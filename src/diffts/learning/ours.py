@@ -62,7 +62,7 @@ class OurProcedure(Procedure):
 
     def warm_up(self, past: Standardised, phase: Phase) -> Reconstructed:
         """Exact posterior draws under the factor Gaussian."""
-        key = self.draw_key(past, phase)
+        key = past.draw_key(phase)
         draws = draw_posterior(past.factors.gaussian, past.train, self.draws, seed=key)
         observations = Observations.of(past.train, phase.sure, everywhere=False)
         return Reconstructed(observations, jnp.asarray(draws, jnp.float32), self.anchor)

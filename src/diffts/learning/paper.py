@@ -53,7 +53,7 @@ class PaperProcedure(Procedure):
         examples = phase.steps * self.training.batch_size
         n_tasks, n_arms = known.mean.shape
         kept = steps_to_keep(n_tasks, n_arms, now.schedule.n_steps, examples)
-        key = self.draw_key(past, phase)
+        key = past.draw_key(phase)
         steps, latents = draw_latents(now, key, known, kept, SAMPLERS[self.sampler])
         observations = Observations.of(past.train, phase.sure, everywhere=True).rows(tasks)
         return Latents(observations, jnp.asarray(steps), jnp.asarray(latents))

@@ -27,25 +27,15 @@ from diffts.stacking import layout
 
 
 class LearningState(eqx.Module):
-    """Everything that learning goes on from; what is None is not needed without scores.
+    """Everything that learning goes on from; what is None is not needed without scores."""
 
-    Attributes:
-        phase: number of the current phase, from 0.
-        training: the training state; its steps are counted through all phases.
-        source: the denoiser that this phase's E-step draws with.
-        tau: its calibrated errors, ``(L, K)``.
-        best: the denoiser with the best held-out score so far.
-        best_tau: its calibrated errors.
-        scores: held-out CRPS, RMSE and the CRPS's standard error of each scoring, NaN before it.
-    """
-
-    phase: Int[Array, ""]
-    training: TrainingState
-    source: NetworkDenoiser | None
-    tau: Float[Array, "L K"]
-    best: NetworkDenoiser | None
+    phase: Int[Array, ""]  # number of the current one, from 0
+    training: TrainingState  # its steps are counted through all phases
+    source: NetworkDenoiser | None  # what this phase's E-step draws with
+    tau: Float[Array, "L K"]  # its calibrated errors
+    best: NetworkDenoiser | None  # the one with the best held-out score so far
     best_tau: Float[Array, "L K"]
-    scores: Float[Array, "scorings 3"]
+    scores: Float[Array, "scorings 3"]  # a Score of each scoring, NaN before it
 
     @property
     def step(self) -> int:

@@ -83,21 +83,13 @@ class TrainingConfig:
 
 
 class TrainingState(eqx.Module):
-    """Everything that training goes on from.
+    """Everything that training goes on from; ``average`` is the network to use."""
 
-    Attributes:
-        step: gradient steps done.
-        denoiser: the current weights.
-        average: their moving average (the same weights where ``ema_decay`` is 0), to be used.
-        optimiser: Adam's moments.
-        loss: mean training loss over the last block.
-    """
-
-    step: Int[Array, ""]
-    denoiser: NetworkDenoiser
-    average: NetworkDenoiser
-    optimiser: Any
-    loss: Float[Array, ""]
+    step: Int[Array, ""]  # gradient steps done
+    denoiser: NetworkDenoiser  # the current weights
+    average: NetworkDenoiser  # their moving average: the same weights where ``ema_decay`` is 0
+    optimiser: Any  # Adam's moments
+    loss: Float[Array, ""]  # mean over the last block
 
 
 def initial_state(denoiser: NetworkDenoiser, config: TrainingConfig) -> TrainingState:

@@ -25,16 +25,10 @@ _HEADER = struct.Struct(">4I")
 
 
 class Images(NamedTuple):
-    """Grey images of one size.
-
-    Attributes:
-        name: what they are called.
-        pixels: one image a row, in [0, 1], shape ``(n, height * width)``.
-        height, width: size of an image.
-    """
+    """Grey images of one size."""
 
     name: str
-    pixels: NDArray[np.float32]
+    pixels: NDArray[np.float32]  # one image a row, in [0, 1], ``(n, height * width)``
     height: int
     width: int
 
