@@ -39,11 +39,7 @@ def steps_to_keep(n_tasks: int, n_arms: int, n_steps: int, examples: int) -> int
 
 
 def draw_latents(
-    prior: DiffusionPrior,
-    key: KeyArray,
-    evidence: Evidence,
-    kept: int,
-    sampler: PosteriorSampler,
+    prior: DiffusionPrior, key: KeyArray, evidence: Evidence, kept: int, sampler: PosteriorSampler
 ) -> tuple[Int[np.ndarray, "N kept"], Float[np.ndarray, "N kept K"]]:
     """Random steps (1 to L) of each task, and latents ``x̃_ℓ`` of a posterior chain there.
 

@@ -16,13 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.bandits.rewards import RewardModel
 from diffts.errors import InvalidInputError
 from diffts.problems.ipinyou_logs import read_slot_prices
-from diffts.problems.problem import (
-    Problem,
-    SuggestedNetwork,
-    Tasks,
-    TaskSets,
-    fixed_array,
-)
+from diffts.problems.problem import Problem, SuggestedNetwork, Tasks, TaskSets, fixed_array
 from diffts.problems.simulated_slots import simulate_price_cdfs
 from diffts.seeding import KeyArray, Seed, as_generator
 from diffts.validation import finite_array, whole_number

@@ -11,12 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.bandits.rewards import GaussianRewards, RewardModel
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
-from diffts.problems.problem import (
-    Problem,
-    SuggestedNetwork,
-    Tasks,
-    random_subsets,
-)
+from diffts.problems.problem import Problem, SuggestedNetwork, Tasks, random_subsets
 from diffts.seeding import Seed, as_generator
 from diffts.validation import finite_array
 

@@ -19,12 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.bandits.actions import ShortestPath
 from diffts.bandits.rewards import GaussianRewards, RewardModel
 from diffts.errors import InvalidInputError
-from diffts.problems.problem import (
-    Problem,
-    SuggestedNetwork,
-    Tasks,
-    fixed_array,
-)
+from diffts.problems.problem import Problem, SuggestedNetwork, Tasks, fixed_array
 from diffts.validation import float_array
 
 SIDE = 10
