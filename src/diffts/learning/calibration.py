@@ -77,17 +77,11 @@ LEAST_OBSERVATIONS = 10
 
 
 class ImperfectCalibration(NamedTuple):
-    """Calibrated errors from imperfect data, and how far to trust them.
+    """Calibrated errors from imperfect data, and how far to trust them."""
 
-    Attributes:
-        tau: ``τ_1 … τ_L``, standardised, ``(L, K)``.
-        observations: how many tasks observed each arm, ``(K,)``.
-        seldom: arms with too few of them, which got the mean error of all others.
-    """
-
-    tau: Float[Array, "L K"]
-    observations: NDArray[np.int64]
-    seldom: NDArray[np.int64]
+    tau: Float[Array, "L K"]  # ``τ_1 … τ_L``, standardised
+    observations: NDArray[np.int64]  # how many tasks observed each arm, ``(K,)``
+    seldom: NDArray[np.int64]  # arms with too few of them, which got the others' mean error
 
 
 def calibrate_imperfect(
@@ -134,9 +128,9 @@ def calibrate_imperfect(
     count = np.maximum(observations, 1)
     variance = anchor * np.maximum((np.asarray(fit, np.float64) - noise) / count, 0.0)
     variance += (1 - anchor) * np.asarray(drawn, np.float64)
-    rare = observations < LEAST_OBSERVATIONS
     if not observations.any():
         raise InvalidInputError("calibration: no task has any observation")
+    rare = observations < LEAST_OBSERVATIONS
     # Each of the others counts once; where all are rare, each observation does.
     others = observations.astype(float) if rare.all() else (~rare).astype(float)
     variance[:, rare] = np.average(variance, axis=1, weights=others)[:, None]

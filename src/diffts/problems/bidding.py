@@ -131,7 +131,10 @@ class Bidding(Problem):
     ) -> Tasks:
         """As for any problem; of real slots, some of those that are in none of the sets ``beside``.
 
-        Which must then be given.
+        Args:
+            n: number of tasks; None for as many as there are test tasks by default.
+            seed: the seed of the split.
+            beside: that split; must be given for real slots.
         """
         if self.win_rates is None:
             return super().development(n, seed, beside=beside)

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from diffts.chunks import cut
 from diffts.diffusion.exact import Gaussian
 from diffts.diffusion.observed import CHUNK_ENTRIES, on_cpu
-from diffts.diffusion.units import Units
+from diffts.diffusion.units import Past, Units
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.fits.gaussian import pairwise_moments
@@ -99,12 +99,8 @@ def fit_factor_gaussian(
 
 def _standard(evidence: Evidence, units: Units) -> tuple[Array, Array, Array]:
     """Values (0 where unobserved), mask and noise variances, standardised."""
-    mask = np.asarray(evidence.mask)
-    return (
-        jnp.asarray(np.where(mask, units.standard(np.asarray(evidence.mean)), 0.0), jnp.float32),
-        jnp.asarray(mask, jnp.float32),
-        jnp.asarray(np.asarray(evidence.std) / units.scale, jnp.float32) ** 2,
-    )
+    standard = units.standard_past(Past(*(np.asarray(leaf) for leaf in jax.tree.leaves(evidence))))
+    return standard.mean, standard.mask.astype(jnp.float32), standard.std**2
 
 
 def _posterior(factors: Factors, y: Array, mask: Array, variance: Array) -> tuple[Array, ...]:
