@@ -270,13 +270,9 @@ def _prior(learning: Learning, state: LearningState) -> DiffusionPrior:
     """The prior to use in a state, with an account of how it came about."""
     past, how = learning.past, learning.how
     denoiser, tau = learning.result(state)
+    kind, told = "exact", how.settings()
     if isinstance(how, Procedure):
-        kind, told = (
-            "imperfect",
-            {"procedure": how.settings(), "learning": _account(learning, state)},
-        )
-    else:
-        kind, told = "exact", how.settings()
+        kind, told = "imperfect", {"procedure": told, "learning": _account(learning, state)}
     data = {"kind": kind, "tasks": len(past.train.mean), "calibration": len(past.calibration.mean)}
     metadata = {"data": data, "seed": past.seed, **told}
     return DiffusionPrior(

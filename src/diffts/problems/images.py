@@ -34,10 +34,7 @@ class Images(NamedTuple):
 
 
 def read_images(folder: str | PathLike[str]) -> Images:
-    """The training images of MNIST, or of a data set in the same format.
-
-    Args:
-        folder: where ``train-images-idx3-ubyte.gz`` lies; its name becomes the images' name.
+    """The training images of MNIST, or of a data set in the same format, named as their folder.
 
     Raises:
         InvalidInputError: no such file, not a gzip file, not images, or cut off.

@@ -26,6 +26,7 @@ from diffts.evidence import Evidence
 from diffts.learning.fits.gaussian import pairwise_moments
 
 SMALLEST_OWN_VARIANCE = 1e-4
+ITERATIONS = 10
 
 
 class Factors(NamedTuple):
@@ -43,19 +44,12 @@ class FactorFit(NamedTuple):
     rank: int
 
 
-def fit_factor_gaussian(
-    evidence: Evidence, held_out: Evidence, *, iterations: int = 10
-) -> FactorFit:
+def fit_factor_gaussian(evidence: Evidence, held_out: Evidence) -> FactorFit:
     """The factor Gaussian whose rank explains ``held_out`` best, and that rank.
 
     Ranks are doubled until the held-out likelihood falls; then two more, between the best one and
-    its neighbours, are tried.
-
-    Args:
-        evidence: tasks to fit, ``(N, K)``.
-        held_out: other tasks, by whose likelihood the rank is chosen.
-        iterations: EM iterations of the chosen rank, from the leading eigenvectors of the
-            covariances of pairs observed together; in the search a third of that.
+    its neighbours, are tried. EM starts from the leading eigenvectors of the covariances of pairs
+    observed together, and makes a third of its iterations in the search.
     """
     mean, covariance = pairwise_moments(evidence)
     units = Units(float(mean.mean()), float(np.sqrt(max(np.diag(covariance).mean(), 1e-12))))
@@ -69,7 +63,7 @@ def fit_factor_gaussian(
         loadings = leading[:, :rank]
         own = np.maximum(np.diag(spread) - (loadings**2).sum(1), 1e-2)
         factors = Factors(*(jnp.asarray(leaf, jnp.float32) for leaf in (centre, loadings, own)))
-        for _ in range(max(1, iterations // 3)):
+        for _ in range(ITERATIONS // 3):
             factors = _em_iteration(factors, *data)
         score = float(_log_likelihood(factors, *other)) / max(1.0, float(other[1].sum()))
         if not np.isfinite(score):
@@ -89,7 +83,7 @@ def fit_factor_gaussian(
                 try_rank(between)
         best = max(scores, key=scores.__getitem__)
         factors = fits[best]
-        for _ in range(iterations - iterations // 3):
+        for _ in range(ITERATIONS - ITERATIONS // 3):
             factors = _em_iteration(factors, *data)
         fitted = units.restore(factors.mean), units.scale * factors.loadings
         mean, loadings = (np.asarray(leaf, np.float64) for leaf in fitted)

@@ -93,16 +93,12 @@ def fit_by_em(
     tolerance: float = 1e-4,
     on_iteration: Callable[[int, float], None] | None = None,
 ) -> GaussianMixture:
-    """The likeliest mixture near ``start``, given incomplete and noisy tasks.
+    """The likeliest mixture near ``start``, given incomplete and noisy tasks ``(N, K)``.
 
-    Args:
-        evidence: the tasks, ``(N, K)``.
-        start: where EM starts from; its number of components is kept.
-        towards: a Gaussian whose covariance each component's is drawn to, by a conjugate
-            (inverse Wishart) prior worth K tasks; None for the plain maximum of the likelihood.
-        iterations: at most so many.
-        tolerance: stop when the log likelihood an observation changes by less than this.
-        on_iteration: called with the iteration and the mean log likelihood of an observation.
+    Each component's covariance is drawn ``towards`` that of a Gaussian, by a conjugate (inverse
+    Wishart) prior worth K tasks; None for the plain maximum of the likelihood. EM stops when the
+    log likelihood of an observation changes by less than ``tolerance``; ``on_iteration`` is called
+    with the iteration and that likelihood.
     """
     whole_number("iterations", iterations, 1)
     units = start.units
