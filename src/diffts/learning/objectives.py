@@ -52,7 +52,7 @@ def imperfect_loss(
     variances; ``divergence`` is ``d = λσ²``, or ``λ`` with inverse variances, and None is λ = 0;
     ``probe`` is ``r ~ N(0, I)``.
     """
-    if divergence is None:
+    if divergence is None or probe is None:
         estimate, penalty = denoiser.trainable(x, level), jnp.float32(0.0)
     else:
         estimate, change = jax.jvp(lambda z: denoiser.trainable(z, level), (x,), (probe,))

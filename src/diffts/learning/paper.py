@@ -143,15 +143,12 @@ def draw_latents(
     n_tasks, n_arms = evidence.mean.shape
     host: Evidence = jax.tree.map(np.asarray, evidence)
 
-    def latents_of(row: Any) -> tuple[Array, Array]:
+    def latents_of(row: Any) -> Any:
         tasks: Evidence = jax.tree.map(lambda leaf: leaf[row % n_tasks], host)
         return _latents(prior, key, row, tasks, kept, sampler)
 
     # A row's chain is in memory as a whole, beside the activations of one step.
-    steps, latents = in_host_chunks(
-        latents_of, n_tasks, n_arms * max(1, prior.schedule.n_steps // 8)
-    )
-    return steps, latents
+    return in_host_chunks(latents_of, n_tasks, n_arms * max(1, prior.schedule.n_steps // 8))
 
 
 @eqx.filter_jit

@@ -98,5 +98,5 @@ def found_groups(name: str, values: ArrayLike, threshold: float) -> NDArray[np.b
         raise InvalidInputError(
             f"{name}: expected shape (tasks, {Groups.n_arms}), got {array.shape}"
         )
-    found: NDArray[np.bool_] = (array.reshape(-1, N_GROUPS, GROUP_SIZE) > threshold).all(axis=2)
+    found: NDArray[np.bool_] = np.all(array.reshape(-1, N_GROUPS, GROUP_SIZE) > threshold, axis=2)
     return found
