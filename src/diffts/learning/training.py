@@ -136,7 +136,7 @@ def train(
     and ``t`` alone.
     """
     keys, levels = [as_key(seed) for seed in seeds], schedule.levels()
-    now = list(states)
+    now, together = list(states), stack(states)
     differs = jax.tree.map(
         lambda *leaves: any(leaf is not leaves[0] for leaf in leaves), *objectives
     )
@@ -146,8 +146,9 @@ def train(
         if len(now) == 1:
             now = [_train_block(now[0], objectives[0], levels, keys[0], config, length)]
         else:
-            together = stack(now), own, shared, levels, jnp.stack(keys), config, length
-            now = unstack(_train_blocks(*together), len(now))
+            every_key = jnp.stack(keys)
+            together = _train_blocks(together, own, shared, levels, every_key, config, length)
+            now = unstack(together, len(now))
         for state in now:
             refuse_divergence(float(state.loss), int(state.step))
         yield now
