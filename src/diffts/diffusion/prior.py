@@ -306,12 +306,9 @@ def _draw_rows(
 def _with_weights_as(
     kind: type[np.floating[Any]], arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """The arrays, those of the network that hold floating-point numbers in another precision."""
-
-    def is_weight(name: str) -> bool:
-        return name.startswith(".denoiser.network") and arrays[name].dtype.kind == "f"
-
-    return {name: a.astype(kind) if is_weight(name) else a for name, a in arrays.items()}
+    """The arrays, with the network's weights in another precision."""
+    networks = {name: a for name, a in arrays.items() if name.startswith(".denoiser.network")}
+    return {**arrays, **{n: a.astype(kind) for n, a in networks.items() if a.dtype.kind == "f"}}
 
 
 def _denoiser_skeleton(recipe: Mapping[str, Any], n_arms: int) -> Denoiser:
