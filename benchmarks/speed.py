@@ -161,8 +161,8 @@ def training_case(device: torch.device, quick: bool) -> Case:
 
     def ours(denoiser: NetworkDenoiser) -> Callable[[int], Any]:
         start, objective = initial_state(denoiser, config), ExactTasks(jnp.asarray(data))
-        blocks = train(start, objective, config, schedule, 0, config.steps)
-        return lambda _: wait(next(blocks).loss)
+        blocks = train([start], [objective], config, schedule, [0], config.steps)
+        return lambda _: wait(next(blocks)[0].loss)
 
     twin = torch_port.TorchResidualConv(_residual_conv(conv)).to(device)
     trainer = torch_port.Trainer(twin, torch.tensor(data, device=device), schedule, BATCH)

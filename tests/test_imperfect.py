@@ -18,8 +18,13 @@ from diffts import (
 from diffts.diffusion import Gaussian, Schedule, build_denoiser
 from diffts.learning import PROCEDURES, OurProcedure, choose_sure
 from diffts.learning.held_out import Score
-from diffts.learning.losses import denoising_loss, imperfect_loss
-from diffts.learning.objectives import ExactTasks, Observations, Reconstructed
+from diffts.learning.objectives import (
+    ExactTasks,
+    Observations,
+    Reconstructed,
+    denoising_loss,
+    imperfect_loss,
+)
 from diffts.learning.phases import Learning
 from diffts.problems import Corruption, PopularNiche, corrupt
 from diffts.storage import named_arrays

@@ -5,7 +5,7 @@ import numpy as np
 
 from diffts import DiffusionPrior, Evidence, chunks
 from diffts.diffusion.posterior import PaperSampler
-from diffts.learning.latents import draw_latents, steps_to_keep
+from diffts.learning.paper import draw_latents, steps_to_keep
 from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
 
 

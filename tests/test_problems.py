@@ -130,7 +130,7 @@ class TestContract:
         n = 20_000
         means = problem.sample(1, seed=1)[0]
         arms = np.linspace(0, problem.n_arms - 1, 6).astype(int)
-        rewards = problem.draw_rewards(
+        rewards = problem.rewards(
             jax.random.key(2), jnp.asarray(means), jnp.tile(jnp.asarray(arms), (n, 1))
         )
         rewards = np.asarray(rewards, np.float64)
@@ -152,7 +152,7 @@ class TestContract:
         def play(key):
             def round_(carry, key):
                 keys = jax.random.split(key, 3)
-                return carry, jax.vmap(problem.draw_rewards)(keys, means, arms)
+                return carry, jax.vmap(problem.rewards)(keys, means, arms)
 
             return jax.lax.scan(round_, 0, jax.random.split(key, 4))[1]
 
@@ -160,7 +160,7 @@ class TestContract:
         assert rewards.shape == (4, 3, 2)
         assert rewards.dtype == jnp.float32
         np.testing.assert_array_equal(rewards, play(jax.random.key(0)))
-        assert problem.draw_rewards(jax.random.key(0), means[0], jnp.array(5)).shape == ()
+        assert problem.rewards(jax.random.key(0), means[0], jnp.array(5)).shape == ()
 
     def test_assumed_noise_is_the_papers(self, problem):
         assert problem.noise_std == (0.2 if problem.name == "bidding" else 0.1)

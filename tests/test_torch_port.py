@@ -10,7 +10,7 @@ import pytest
 
 from diffts.diffusion.networks import ResidualConv, build_denoiser
 from diffts.diffusion.schedule import Schedule
-from diffts.learning.losses import denoising_loss
+from diffts.learning.objectives import denoising_loss
 
 torch = pytest.importorskip("torch", reason="PyTorch is needed only for `make bench`")
 sys.path.insert(0, str(Path(__file__).parents[1]))

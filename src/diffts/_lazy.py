@@ -17,10 +17,8 @@ def attach(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package.
 
-    Args:
-        package: its ``__name__``.
-        names: for each module below it, the names that come from there, separated by spaces.
-        moved: names that were here once, and where they are now.
+    ``names`` are those that come from each module below it, separated by spaces; ``moved`` says of
+    names that were here once where they are now.
     """
     module_of = {name: module for module, some in names.items() for name in some.split()}
     here = vars(sys.modules[package])

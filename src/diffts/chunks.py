@@ -34,13 +34,10 @@ def padded_size(rows: int) -> int:
 def in_host_chunks(
     compiled: Callable[[Int[np.ndarray, " chunk"]], Tree], rows: int, entries: int
 ) -> Tree:
-    """``compiled`` on the rows 0, 1, … in chunks, and its results put together on the host.
+    """``compiled`` on the numbers of rows, in chunks; its arrays put together on the host.
 
-    Args:
-        compiled: takes numbers of rows and gives arrays of as many rows. The last numbers may be
-            beyond ``rows``: what is made of them is dropped.
-        rows: how many rows there are.
-        entries: numbers that a row takes in memory.
+    The last numbers may be beyond ``rows``: what is made of them is dropped. A row takes
+    ``entries`` numbers in memory.
     """
     most = max(1, CHUNK_ENTRIES.get(jax.default_backend(), 2**18) // entries)
     chunk = padded_size(math.ceil(rows / math.ceil(rows / most)))

@@ -17,7 +17,8 @@ from jaxtyping import Array, Bool, Float
 from numpy.typing import ArrayLike
 
 from diffts.errors import InvalidInputError
-from diffts.validation import float_array, require_finite, whole_number
+from diffts.stacking import stack
+from diffts.validation import finite_array, float_array, require_finite, whole_number
 
 
 class Evidence(eqx.Module):
@@ -41,8 +42,7 @@ class Evidence(eqx.Module):
     def __init__(self, mean: ArrayLike, std: ArrayLike, mask: ArrayLike | None = None) -> None:
         if any(isinstance(value, jax.core.Tracer) for value in (mean, std, mask)):
             # Inside a compiled function the values are unknown: shapes are all there is.
-            self.mean, self.std = jnp.asarray(mean), jnp.asarray(std)
-            self.mask = jnp.asarray(mask)
+            self.mean, self.std, self.mask = (jnp.asarray(value) for value in (mean, std, mask))
             return
         y, sigma = float_array("mean", mean), float_array("std", std)
         if y.ndim == 0 or y.shape[-1] == 0:
@@ -74,13 +74,12 @@ class Evidence(eqx.Module):
     def none(n_arms: int, batch_shape: tuple[int, ...] = ()) -> Evidence:
         """No observation at all: the posterior is the prior."""
         shape = (*batch_shape, whole_number("n_arms", n_arms, 1))
-        return Evidence(np.zeros(shape), np.zeros(shape), np.zeros(shape, bool))
+        return Evidence(np.zeros(shape), std=0.0, mask=False)
 
     @staticmethod
     def exact(values: ArrayLike) -> Evidence:
         """Perfect data: every arm observed, with no noise (std 0 and a full mask)."""
-        array = float_array("values", values)
-        return Evidence(array, np.zeros(array.shape), np.ones(array.shape, bool))
+        return Evidence(values, std=0.0, mask=True)
 
     @staticmethod
     def from_history(
@@ -106,17 +105,14 @@ class Evidence(eqx.Module):
             raise InvalidInputError(
                 f"arms: expected a list of whole numbers, got {pulled.dtype} {pulled.shape}"
             )
-        if ((pulled < 0) | (pulled >= n_arms)).any():
-            bad = pulled[(pulled < 0) | (pulled >= n_arms)][0]
-            raise InvalidInputError(f"arms: unknown arm {bad}; arms are 0 to {n_arms - 1}")
-        values = float_array("rewards", rewards)
+        if len(unknown := pulled[(pulled < 0) | (pulled >= n_arms)]):
+            raise InvalidInputError(f"arms: unknown arm {unknown[0]}; arms are 0 to {n_arms - 1}")
+        values = finite_array("rewards", rewards)
         if values.shape != pulled.shape:
             raise InvalidInputError(
                 f"rewards: expected one for each pull, shape {pulled.shape}, got {values.shape}"
             )
-        require_finite("rewards", values)
-        noise = _broadcast("noise_std", float_array("noise_std", noise_std), (n_arms,))
-        require_finite("noise_std", noise)
+        noise = _broadcast("noise_std", finite_array("noise_std", noise_std), (n_arms,))
         if (noise < 0).any():
             raise InvalidInputError(f"noise_std: negative ({noise.min()})")
         counts = np.bincount(pulled, minlength=n_arms)
@@ -129,11 +125,9 @@ class Evidence(eqx.Module):
         """One batch from several tasks of the same number of arms."""
         if not tasks:
             raise InvalidInputError("tasks: expected at least one Evidence")
-        if len({task.mean.shape for task in tasks}) > 1:
-            shapes = sorted({task.mean.shape for task in tasks})
-            raise InvalidInputError(f"tasks: shapes differ: {shapes}")
-        stacked: Evidence = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)
-        return stacked
+        if len(shapes := {task.mean.shape for task in tasks}) > 1:
+            raise InvalidInputError(f"tasks: shapes differ: {sorted(shapes)}")
+        return stack(tasks)
 
 
 def _as_mask(mask: ArrayLike) -> np.ndarray:

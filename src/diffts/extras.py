@@ -18,12 +18,7 @@ _EXTRAS = {
 
 
 def optional(module: str, purpose: str) -> Any:
-    """An optional package, or a part of it.
-
-    Args:
-        module: 'matplotlib.pyplot', for example.
-        purpose: what it is needed for: the beginning of the error's sentence.
-    """
+    """An optional package, or a part of it; ``purpose`` begins the error's sentence."""
     require(module.partition(".")[0], purpose)
     return importlib.import_module(module)
 

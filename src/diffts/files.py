@@ -21,7 +21,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     """
     target = Path(os.path.realpath(path))
     with naming(path):
-        if is_special(target) or not _takes_new_files(target):
+        if is_special(target) or (target.exists() and not os.access(target.parent, os.W_OK)):
             target.write_bytes(data)
         else:
             replace_file(target, data)
@@ -61,8 +61,3 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as error:
         said = error.strerror or str(error)
         raise type(error)(error.errno, said, os.fspath(path)) from error
-
-
-def _takes_new_files(target: Path) -> bool:
-    """Whether a file can be made beside ``target``; one that is not there yet must be."""
-    return not target.exists() or os.access(target.parent, os.W_OK)

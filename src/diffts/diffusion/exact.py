@@ -140,9 +140,17 @@ class GaussianMixture:
 
     @property
     def units(self) -> Units:
-        """Units in which the mixture has about mean 0 and variance 1."""
-        stds = np.sqrt(np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0))
-        return Units.of_mixture(self.weights, self.means, stds)
+        """Units in which the mixture has about mean 0 and variance 1.
+
+        One shift and one scale for all arms: overall mean and root mean square deviation. Limits
+        are eight standard deviations from the components' means.
+        """
+        means, stds = self.means, np.stack([component.std for component in self.components])
+        shift = float(self.mean.mean())
+        scale = float(np.sqrt(np.mean(self.weights @ (stds**2 + (means - shift) ** 2)))) or 1.0
+        low, high = float((means - 8 * stds).min()), float((means + 8 * stds).max())
+        # All arms may be known exactly.
+        return Units(shift, scale, *((low, high) if low < high else (low - 1.0, high + 1.0)))
 
     def standardised(self, units: Units) -> GaussianMixture:
         """The same distribution in standardised units."""
@@ -179,11 +187,9 @@ class GaussianMixture:
             likelihoods = np.zeros_like(likelihoods)
         log_weights = np.log(np.maximum(self.weights, 1e-300)) + likelihoods
         posteriors = [component.posterior(evidence) for component in self.components]
-        return GaussianMixture(
-            scipy.special.softmax(log_weights),
-            np.stack([posterior.mean for posterior in posteriors]),
-            np.stack([posterior.covariance for posterior in posteriors]),
-        )
+        means = np.stack([posterior.mean for posterior in posteriors])
+        covariances = np.stack([posterior.covariance for posterior in posteriors])
+        return GaussianMixture(scipy.special.softmax(log_weights), means, covariances)
 
     def sample(self, n: int, seed: Seed = 0) -> NDArray[np.float64]:
         """``n`` exact draws, ``(n, K)``."""
@@ -228,9 +234,8 @@ def _draw(
     numbered = cut((data, jnp.arange(len(data.arm))), data.chunk_rows(n_components))
 
     def of_task(task: Observed, number: Int[Array, ""]) -> Float[Array, "draws K"]:
-        factors, residuals = jax.vmap(lambda m, c: factor(m, c, task))(
-            prior.means, prior.covariances
-        )
+        each_factor = jax.vmap(factor, in_axes=(0, 0, None))
+        factors, residuals = each_factor(prior.means, prior.covariances, task)
         joint = prior.log_weights + jax.vmap(log_density)(factors, residuals)
 
         def one(draw_key: KeyArray) -> Float[Array, " K"]:

@@ -71,8 +71,7 @@ class MixtureDenoiser(Denoiser):
 
     def __init__(self, distribution: GaussianMixture) -> None:
         self.log_weights = jnp.asarray(np.log(np.maximum(distribution.weights, 1e-30)), jnp.float32)
-        exact = [GaussianDenoiser(component) for component in distribution.components]
-        self.components = stack(exact)
+        self.components = stack([GaussianDenoiser(part) for part in distribution.components])
         self.n_arms = self.components.n_arms
 
     def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:

@@ -261,10 +261,7 @@ class DiffusionPrior(eqx.Module):
         arrays = named_arrays(self)
         if half:
             content["weights"] = "float16"
-            arrays = {
-                name: array.astype(np.float16) if _is_weight(name, array, np.float32) else array
-                for name, array in arrays.items()
-            }
+            arrays = _with_weights_as(np.float16, arrays)
         save_folder(directory, _KIND, _VERSION, content, arrays)
 
     @staticmethod
@@ -284,10 +281,7 @@ class DiffusionPrior(eqx.Module):
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"{directory}: damaged or foreign config ({error})") from None
         if content.get("weights") == "float16":
-            arrays = {
-                name: array.astype(np.float32) if _is_weight(name, array, np.float16) else array
-                for name, array in arrays.items()
-            }
+            arrays = _with_weights_as(np.float32, arrays)
         # Format 1 had no limits: those of the skeleton are infinite.
         unlimited = {".low": np.asarray(skeleton.low), ".high": np.asarray(skeleton.high)}
         return with_arrays(skeleton, unlimited | arrays, str(directory))
@@ -309,8 +303,12 @@ def _draw_rows(
     return jax.vmap(one)(jnp.asarray(row), evidence)
 
 
-def _is_weight(name: str, array: NDArray[Any], kind: type[np.floating[Any]]) -> bool:
-    return name.startswith(".denoiser.network") and array.dtype == kind
+def _with_weights_as(
+    kind: type[np.floating[Any]], arrays: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """The arrays, with the network's weights in another precision."""
+    networks = {name: a for name, a in arrays.items() if name.startswith(".denoiser.network")}
+    return {**arrays, **{n: a.astype(kind) for n, a in networks.items() if a.dtype.kind == "f"}}
 
 
 def _denoiser_skeleton(recipe: Mapping[str, Any], n_arms: int) -> Denoiser:

@@ -81,21 +81,6 @@ class Units(NamedTuple):
         limits = explainable(values[telling] if telling.any() else values)
         return Units(float(values.mean()), scale, *limits)
 
-    @staticmethod
-    def of_mixture(
-        weights: NDArray[np.float64], means: NDArray[np.float64], stds: NDArray[np.float64]
-    ) -> Units:
-        """Units of components with means and standard deviations ``(C, K)``.
-
-        One shift and one scale for all arms: overall mean and root mean square deviation. Limits
-        are eight standard deviations from the means.
-        """
-        shift = float((weights @ means).mean())
-        scale = float(np.sqrt(np.mean(weights @ (stds**2 + (means - shift) ** 2)))) or 1.0
-        low, high = float((means - 8 * stds).min()), float((means + 8 * stds).max())
-        # All arms may be known exactly.
-        return Units(shift, scale, *((low, high) if low < high else (low - 1.0, high + 1.0)))
-
     @property
     def limits(self) -> Limits:
         """The smallest and the largest value, standardised."""

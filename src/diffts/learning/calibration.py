@@ -53,18 +53,10 @@ def calibrate(
 
 @eqx.filter_jit
 def _calibrate(
-    denoiser: Denoiser,
-    x_0: Float[Array, "N K"],
-    levels: NoiseLevel,
-    key: KeyArray,
-    repeats: int,
+    denoiser: Denoiser, x_0: Float[Array, "N K"], levels: NoiseLevel, key: KeyArray, repeats: int
 ) -> Float[Array, "L K"]:
-    rows = min(256, x_0.shape[0])
-
     def at_level(level: NoiseLevel) -> Float[Array, " K"]:
-        def squared_error(
-            row: tuple[Int[Array, ""], Float[Array, " K"]],
-        ) -> Float[Array, " K"]:
+        def squared_error(row: tuple[Int[Array, ""], Float[Array, " K"]]) -> Float[Array, " K"]:
             index, clean = row
             row_key = jax.random.fold_in(jax.random.fold_in(key, level.step), index)
             noise = jax.random.normal(row_key, (repeats, *clean.shape))
@@ -73,8 +65,8 @@ def _calibrate(
             return jnp.mean((clean - estimates) ** 2, axis=0)
 
         # One batch of rows at a time: the memory does not grow with the calibration set.
-        indices = jnp.arange(x_0.shape[0])
-        errors = jax.lax.map(squared_error, (indices, x_0), batch_size=rows)
+        numbered = jnp.arange(len(x_0)), x_0
+        errors = jax.lax.map(squared_error, numbered, batch_size=min(256, len(x_0)))
         return jnp.sqrt(jnp.mean(errors, axis=0))
 
     return jax.lax.map(at_level, levels)
@@ -85,17 +77,11 @@ LEAST_OBSERVATIONS = 10
 
 
 class ImperfectCalibration(NamedTuple):
-    """Calibrated errors from imperfect data, and how far to trust them.
+    """Calibrated errors from imperfect data, and how far to trust them."""
 
-    Attributes:
-        tau: ``τ_1 … τ_L``, standardised, ``(L, K)``.
-        observations: how many tasks observed each arm, ``(K,)``.
-        seldom: arms with too few of them, which got the mean error of all others.
-    """
-
-    tau: Float[Array, "L K"]
-    observations: NDArray[np.int64]
-    seldom: NDArray[np.int64]
+    tau: Float[Array, "L K"]  # ``τ_1 … τ_L``, standardised
+    observations: NDArray[np.int64]  # how many tasks observed each arm, ``(K,)``
+    seldom: NDArray[np.int64]  # arms with too few of them, which got the others' mean error
 
 
 def calibrate_imperfect(
@@ -106,7 +92,6 @@ def calibrate_imperfect(
     schedule: Schedule | None = None,
     anchor: float = 1.0,
     floor: float = 1e-3,
-    least: int = LEAST_OBSERVATIONS,
     seed: Seed = 0,
 ) -> ImperfectCalibration:
     """τ from incomplete and noisy tasks (Algorithm 'Variance Calibration from Imperfect Data').
@@ -125,7 +110,6 @@ def calibrate_imperfect(
         schedule: the noise schedule; the paper's by default.
         anchor: weight of the observations (1: the paper's) against the draws.
         floor: smallest τ, standardised.
-        least: an arm observed in fewer tasks than this gets the others' mean error instead.
         seed: seed of the diffused latents.
     """
     schedule = Schedule.linear() if schedule is None else schedule
@@ -135,9 +119,8 @@ def calibrate_imperfect(
         raise InvalidInputError(
             f"draws: expected shape (draws, *{evidence.mean.shape}), got {x_0.shape}"
         )
-    levels = schedule.levels()
     fit, drawn = _imperfect_errors(
-        denoiser, jnp.asarray(x_0, jnp.float32), evidence, levels, as_key(seed)
+        denoiser, jnp.asarray(x_0, jnp.float32), evidence, schedule.levels(), as_key(seed)
     )
     mask = np.asarray(evidence.mask)
     observations = mask.sum(0)
@@ -145,9 +128,9 @@ def calibrate_imperfect(
     count = np.maximum(observations, 1)
     variance = anchor * np.maximum((np.asarray(fit, np.float64) - noise) / count, 0.0)
     variance += (1 - anchor) * np.asarray(drawn, np.float64)
-    rare = observations < least
     if not observations.any():
         raise InvalidInputError("calibration: no task has any observation")
+    rare = observations < LEAST_OBSERVATIONS
     # Each of the others counts once; where all are rare, each observation does.
     others = observations.astype(float) if rare.all() else (~rare).astype(float)
     variance[:, rare] = np.average(variance, axis=1, weights=others)[:, None]
@@ -166,8 +149,7 @@ def _imperfect_errors(
     """Sums over tasks of ``m (y - h)²``, and means of ``(x̃_0 - h)²``."""
     _, n_tasks, n_arms = draws.shape
     tasks = (evidence.mean, evidence.mask.astype(jnp.float32), jnp.moveaxis(draws, 0, 1))
-    real = jnp.ones((n_tasks, 1), bool)
-    chunked = cut((*tasks, real), 256)
+    chunked = cut((*tasks, jnp.ones((n_tasks, 1), bool)), 256)
     pieces = (*chunked, jnp.arange(len(chunked[0])))
 
     def at_level(level: NoiseLevel) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
@@ -185,5 +167,4 @@ def _imperfect_errors(
         (fit, drawn), _ = jax.lax.scan(of_chunk, zeros, pieces)
         return fit, drawn / n_tasks
 
-    fit, drawn = jax.lax.map(at_level, levels)
-    return fit, drawn
+    return jax.lax.map(at_level, levels)

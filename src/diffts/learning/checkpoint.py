@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from diffts.errors import ArtifactError
+from diffts.learning.phases import LearningState
 from diffts.storage import CONFIG, load_folder, named_arrays, save_folder, with_arrays
 
 _KIND, _VERSION = "diffts.training", 1
 State = TypeVar("State")
-
-
-def fingerprint(settings: Mapping[str, Any], *data: NDArray[Any]) -> str:
-    """A digest of all that must agree for a checkpoint to be a part of this very training."""
-    digest = hashlib.sha256(json.dumps(dict(settings), sort_keys=True).encode())
-    for array in data:
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 class CheckpointWarning(UserWarning):
@@ -73,43 +61,32 @@ class Checkpoint:
 
     def follow(
         self,
-        start: State,
-        states: Iterable[State],
-        *,
+        state: LearningState,
+        states: Iterable[LearningState],
         every: int,
-        step_of: Callable[[State], int],
-        is_last: Callable[[State], bool],
-        on_state: Callable[[State], None] | None,
-    ) -> State:
+        on_state: Callable[[LearningState], None],
+    ) -> LearningState:
         """Run a training to its end, saving its state now and then, at the end and when stopped.
 
         A state that cannot be saved is a warning: an hour of training is worth more than its
         checkpoint.
 
-        Args:
-            start: the state that the training goes on from.
-            states: the training, a state after every block of steps.
-            every: steps between two saves.
-            step_of: the number of steps of a state.
-            is_last: whether a state is the last one.
-            on_state: called with each state.
-
         Raises:
             TrainingStopped: a KeyboardInterrupt came, and the last state is kept.
         """
-        state, saved_at = start, step_of(start)
+        saved_at = state.step
         try:
             for state in states:
-                if on_state is not None:
-                    on_state(state)
-                done = step_of(state)
-                if done - saved_at >= every or is_last(state):
+                on_state(state)
+                if state.step - saved_at >= every:
                     self._save_or_warn(state)
-                    saved_at = done
+                    saved_at = state.step
+            if state.step > saved_at:
+                self._save_or_warn(state)
         except KeyboardInterrupt as interrupt:
-            if (kept := self._save_somewhere(state, step_of(state))) is None:
+            if (kept := self._save_somewhere(state)) is None:
                 raise
-            raise TrainingStopped(kept, step_of(state)) from interrupt
+            raise TrainingStopped(kept, state.step) from interrupt
         return state
 
     def _save_or_warn(self, state: Any) -> None:
@@ -122,9 +99,9 @@ class Checkpoint:
                 stacklevel=3,
             )
 
-    def _save_somewhere(self, state: Any, step: int) -> Path | None:
+    def _save_somewhere(self, state: LearningState) -> Path | None:
         """The folder where the state is; None if there is none to keep or nowhere to keep it."""
-        if self.folder is None or step == 0:
+        if self.folder is None or state.step == 0:
             return None
         folder = Path(self.folder)
         for _ in range(2):

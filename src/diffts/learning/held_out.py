@@ -32,12 +32,7 @@ class Score(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Tasks some of whose observations are hidden.
-
-    Attributes:
-        evidence: the tasks, ``(N, K)``.
-        hidden: which observations are to be predicted from the others, ``(N, K)``.
-    """
+    """Tasks ``(N, K)``, some of whose observations are to be predicted from the others."""
 
     evidence: Evidence
     hidden: Bool[np.ndarray, "N K"]
@@ -65,27 +60,21 @@ def score(
     held_out: HeldOut,
     *,
     sampler: str | PosteriorSampler = "moment-damped",
-    steps: int | None = 20,
+    steps: int = 20,
     draws: int = 4,
     seed: Seed = 0,
 ) -> Score:
     """Draw each task given its shown observations, and compare with the hidden ones.
 
-    Args:
-        prior: the prior to judge.
-        held_out: tasks with hidden observations.
-        sampler: how to draw.
-        steps: length of the chain.
-        draws: posterior draws of each task.
-        seed: seed of the draws and of the noise added to them.
+    ``seed`` is that of the draws and of the noise added to them.
     """
     draws = whole_number("draws", draws, 2)
     generator = as_generator(seed)
-    steps = None if steps is None else min(steps, prior.schedule.n_steps)
-    draws_of_all = prior.posterior_sample(
+    steps = min(steps, prior.schedule.n_steps)
+    all_draws = prior.posterior_sample(
         held_out.shown, n=draws, sampler=sampler, steps=steps, seed=generator
     )
-    x = np.asarray(draws_of_all, np.float64)[:, held_out.hidden]
+    x = np.asarray(all_draws, np.float64)[:, held_out.hidden]
     y = np.asarray(held_out.evidence.mean, np.float64)[held_out.hidden]
     std = np.asarray(held_out.evidence.std, np.float64)[held_out.hidden]
     predicted = x + std * generator.standard_normal(x.shape)

@@ -5,14 +5,18 @@ Exact mean rewards are evidence without noise or gaps: one way in for both.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from diffts.diffusion.exact import Gaussian
 from diffts.diffusion.networks import Prediction, build_denoiser
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
@@ -20,8 +24,8 @@ from diffts.diffusion.units import Past, Units
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.calibration import LEAST_OBSERVATIONS
-from diffts.learning.checkpoint import Checkpoint, fingerprint
-from diffts.learning.fits import FactorFit
+from diffts.learning.checkpoint import Checkpoint
+from diffts.learning.fits import FactorFit, fit_gaussian
 from diffts.learning.phases import Learning, LearningState, run
 from diffts.learning.procedure import HowToLearn, PlainTraining, Procedure, Standardised
 from diffts.learning.procedures import as_procedure
@@ -116,15 +120,8 @@ def learn_prior(
         if on_progress is not None:
             on_progress(_progress(learning, state))
 
-    state = saved.follow(
-        start,
-        (states[0] for states in run([learning], [start])),
-        every=checkpoint_every,
-        step_of=lambda state: int(state.training.step),
-        is_last=learning.finished,
-        on_state=report,
-    )
-    return _prior(learning, state)
+    states = (state for [state] in run([learning], [start]))
+    return _prior(learning, saved.follow(start, states, checkpoint_every, report))
 
 
 def learn_priors(
@@ -153,12 +150,11 @@ def learn_priors(
     before = states = [learning.initial() for learning in learnings]
     for states in run(learnings, before):
         if on_progress is not None:
-            behind = min(range(len(states)), key=lambda i: int(states[i].training.step))
-            on_progress(_progress(learnings[behind], states[behind]))
-        for i, (old, new) in enumerate(zip(before, states, strict=True)):
+            furthest_behind = min(zip(learnings, states, strict=True), key=lambda one: one[1].step)
+            on_progress(_progress(*furthest_behind))
+        for i, (learning, old, new) in enumerate(zip(learnings, before, states, strict=True)):
             if on_phase is not None and int(new.phase) > int(old.phase):
-                name = learnings[i].phase_of(old).name
-                on_phase(i, name, _prior(learnings[i], new))
+                on_phase(i, learning.phase_of(old).name, _prior(learning, new))
         before = states
     return [_prior(learning, state) for learning, state in zip(learnings, states, strict=True)]
 
@@ -185,11 +181,16 @@ def _learning(
         network,
         past.train.n_arms,
         predicts=predicts,
-        base=how.base(past) if predicts == "residual" else None,
+        base=_base(past, how) if predicts == "residual" else None,
         seed=lesson.seed,
         **dict(options or {}),
     )
     return Learning(past, how, denoiser)
+
+
+def _base(past: Standardised, how: HowToLearn) -> Gaussian:
+    """The Gaussian that a network with ``predicts='residual'`` goes on from."""
+    return past.factors.gaussian if isinstance(how, Procedure) else fit_gaussian(past.train.mean)
 
 
 def _how(lesson: Lesson) -> HowToLearn:
@@ -207,8 +208,8 @@ def _standardised(lesson: Lesson, schedule: Schedule) -> Standardised:
     seed = whole_number("seed", lesson.seed, 0, MOST_SEED)
     train, other = _split(lesson.past, lesson.calibration, seed)
     units = Units.of_past(train)
-    standard = [units.standard_past(each) for each in (train, other)]
-    return Standardised(standard[0], standard[1], units, schedule, seed, lesson.start)
+    standard = units.standard_past
+    return Standardised(standard(train), standard(other), units, schedule, seed, lesson.start)
 
 
 def _split(
@@ -248,7 +249,7 @@ def _as_past(name: str, tasks: ArrayLike | Evidence) -> Past:
 
 
 def _fingerprint(learning: Learning) -> str:
-    """A digest of all that the outcome depends on."""
+    """A digest of all that must agree for a checkpoint to be a part of this very learning."""
     past = learning.past
     settings = {
         "denoiser": learning.denoiser.recipe(),
@@ -256,10 +257,10 @@ def _fingerprint(learning: Learning) -> str:
         "alpha_bar": past.schedule.alpha_bar,
         "seed": past.seed,
     }
-    evidence = (past.train, past.calibration)
-    return fingerprint(
-        settings, *(np.asarray(leaf) for e in evidence for leaf in (e.mean, e.std, e.mask))
-    )
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for leaf in jax.tree.leaves((past.train, past.calibration)):
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    return digest.hexdigest()
 
 
 # --- and back to a prior -----------------------------------------------------------------------
@@ -269,24 +270,18 @@ def _prior(learning: Learning, state: LearningState) -> DiffusionPrior:
     """The prior to use in a state, with an account of how it came about."""
     past, how = learning.past, learning.how
     denoiser, tau = learning.result(state)
-    sizes = {"tasks": len(past.train.mean), "calibration": len(past.calibration.mean)}
+    kind, told = "exact", how.settings()
     if isinstance(how, Procedure):
-        told = {"procedure": how.settings(), "learning": _account(learning, state)}
-    else:
-        told = how.settings()
-    kind = "imperfect" if isinstance(how, Procedure) else "exact"
+        kind, told = "imperfect", {"procedure": told, "learning": _account(learning, state)}
+    data = {"kind": kind, "tasks": len(past.train.mean), "calibration": len(past.calibration.mean)}
+    metadata = {"data": data, "seed": past.seed, **told}
     return DiffusionPrior(
-        denoiser,
-        tau,
-        schedule=past.schedule,
-        units=past.units,
-        metadata={"data": {"kind": kind, **sizes}, "seed": past.seed, **told},
+        denoiser, tau, schedule=past.schedule, units=past.units, metadata=metadata
     )
 
 
 def _progress(learning: Learning, state: LearningState) -> Progress:
-    step = int(state.training.step)
-    number = int(np.searchsorted(learning.ends, step))
+    number = int(np.searchsorted(learning.ends, state.step))
     phase = learning.phases[number]
     crps = np.asarray(state.scores)[:, 0]
     known = crps[~np.isnan(crps)]
@@ -294,7 +289,7 @@ def _progress(learning: Learning, state: LearningState) -> Progress:
         phase.name,
         number + 1,
         len(learning.phases),
-        step - learning.ends[number] + phase.steps,
+        state.step - learning.ends[number] + phase.steps,
         phase.steps,
         float(state.training.loss),
         learning.past.units.scale * float(known[-1]) if len(known) else float("nan"),

@@ -1,7 +1,7 @@
-"""What training minimises: the plain loss on exact tasks, and two for imperfect ones.
+"""What training minimises: losses of one example, and objectives that average them over a batch.
 
-Those two take the loss of :func:`imperfect_loss` on pairs of an observation and a latent; they
-differ in where the latent comes from.
+One objective is for exact tasks. Two are for imperfect ones: they take the loss of an observation
+and a latent, and differ in where the latent comes from.
 """
 
 from __future__ import annotations
@@ -11,12 +11,54 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from diffts.diffusion.denoiser import Vector
 from diffts.diffusion.networks import NetworkDenoiser
 from diffts.diffusion.schedule import NoiseLevel
 from diffts.evidence import Evidence
-from diffts.learning.losses import denoising_loss, imperfect_loss
 from diffts.learning.training import Objective, random_batch
 from diffts.seeding import KeyArray
+
+
+def denoising_loss(
+    denoiser: NetworkDenoiser, x_0: Vector, noise: Vector, level: NoiseLevel
+) -> Float[Array, ""]:
+    """``‖target - f(x_ℓ, ℓ)‖² / K`` at ``x_ℓ = √ᾱ x_0 + √(1-ᾱ) noise`` (Eq. denoising-loss).
+
+    For a network that predicts the clean sample this is the paper's objective; the other two
+    predictions are compared with their own targets, as is usual for them.
+    """
+    x = level.signal * x_0 + level.noise * noise
+    error = denoiser.target(x_0, noise, level) - denoiser.output(x, level)
+    return jnp.mean(error**2)
+
+
+def imperfect_loss(
+    denoiser: NetworkDenoiser,
+    y: Vector,
+    weight: Vector,
+    x: Vector,
+    level: NoiseLevel,
+    divergence: Vector | None = None,
+    probe: Vector | None = None,
+) -> Float[Array, ""]:
+    """``(Σ_a w^a (y^a - h^a(x, ℓ))² + 2√ᾱ Σ_a d^a r^a (J_h(x) r)^a) / K`` (Eq. EM-loss).
+
+    The second term is Stein's unbiased estimate of what the noise of ``y`` adds to the first,
+    with one probe ``r`` for the divergence. The paper takes a finite difference with ε = 1e-5,
+    which float32 cannot resolve; a Jacobian-vector product is the same derivative, exactly.
+
+    Errors are counted in what the network predicts, as in :func:`denoising_loss`, so that on exact
+    data both losses are the same. ``weight`` is 1 where observed and 0 elsewhere, or inverse
+    variances; ``divergence`` is ``d = λσ²``, or ``λ`` with inverse variances, and None is λ = 0;
+    ``probe`` is ``r ~ N(0, I)``.
+    """
+    if divergence is None or probe is None:
+        estimate, penalty = denoiser.trainable(x, level), jnp.float32(0.0)
+    else:
+        estimate, change = jax.jvp(lambda z: denoiser.trainable(z, level), (x,), (probe,))
+        penalty = 2.0 * level.signal * jnp.mean(divergence * probe * change)
+    fit = jnp.mean(jnp.where(weight > 0, weight * (y - estimate) ** 2, 0.0))
+    return denoiser.error_weight(level) * (fit + penalty)
 
 
 class ExactTasks(Objective):
@@ -28,9 +70,7 @@ class ExactTasks(Objective):
         self, denoiser: NetworkDenoiser, levels: NoiseLevel, key: KeyArray, batch_size: int
     ) -> Float[Array, ""]:
         """Mean denoising loss of random tasks at random noise levels."""
-        rows, which, noise_key = random_batch(
-            key, self.tasks.shape[0], levels.step.shape[0], batch_size
-        )
+        rows, which, noise_key = random_batch(key, len(self.tasks), len(levels.step), batch_size)
         x_0 = self.tasks[rows]
         noise = jax.random.normal(noise_key, x_0.shape)
         level = jax.tree.map(lambda leaf: leaf[which], levels)
@@ -39,27 +79,18 @@ class ExactTasks(Objective):
 
 
 class Observations(eqx.Module):
-    """Standardised observations of the training tasks, and how they weigh in the loss.
-
-    Attributes:
-        y: observed values, ``(N, K)``; 0 where unobserved.
-        weight: weight ``w`` of each squared error, ``(N, K)``; 0 where unobserved.
-        divergence: factor ``d`` of the divergence term, ``(N, K)``; None where λσ = 0 throughout.
-    """
+    """Standardised observations of tasks, and how they weigh in the loss; 0 where unobserved."""
 
     y: Float[Array, "N K"]
-    weight: Float[Array, "N K"]
-    divergence: Float[Array, "N K"] | None
+    weight: Float[Array, "N K"]  # ``w`` of each squared error
+    divergence: Float[Array, "N K"] | None  # factor ``d`` of that term; None if 0 throughout
 
     @staticmethod
     def of(evidence: Evidence, sure: float, everywhere: bool) -> Observations:
         """Observations of equal weight, with ``d = λσ²`` for the weight λ = ``sure``.
 
-        Args:
-            evidence: standardised tasks, ``(N, K)``.
-            sure: λ of the divergence term.
-            everywhere: whether the term runs over all arms (the paper's, which at half missing
-                counts double) or over the observed ones.
+        The divergence term runs over the observed arms, or ``everywhere``: the paper's, which at
+        half missing counts double.
         """
         mask, variance = evidence.mask.astype(jnp.float32), evidence.std**2
         if everywhere:
@@ -78,38 +109,21 @@ class Observations(eqx.Module):
         return some
 
     def loss(
-        self,
-        denoiser: NetworkDenoiser,
-        rows: Int[Array, " B"],
-        x: Float[Array, "B K"],
-        level: NoiseLevel,
-        key: KeyArray,
+        self, denoiser: NetworkDenoiser, x: Float[Array, "N K"], level: NoiseLevel, key: KeyArray
     ) -> Float[Array, ""]:
-        """Mean loss of the latents ``x`` of some tasks."""
-        y, weight = self.y[rows], self.weight[rows]
-        if self.divergence is None:
-            losses = jax.vmap(imperfect_loss, in_axes=(None, 0, 0, 0, 0))(
-                denoiser, y, weight, x, level
-            )
-        else:
-            probe = jax.random.normal(jax.random.fold_in(key, 1), x.shape)
-            losses = jax.vmap(imperfect_loss, in_axes=(None, 0, 0, 0, 0, 0, 0))(
-                denoiser, y, weight, x, level, self.divergence[rows], probe
-            )
+        """Mean loss of a latent ``x`` of each task."""
+        probe = jax.random.normal(jax.random.fold_in(key, 1), x.shape)
+        losses = jax.vmap(imperfect_loss, in_axes=(None, 0, 0, 0, 0, 0, 0))(
+            denoiser, self.y, self.weight, x, level, self.divergence, probe
+        )
         return jnp.mean(losses)
 
 
 class Latents(Objective):
-    """The paper's inner step: latents are kept steps of posterior chains.
-
-    Attributes:
-        observations: the observations.
-        step: which steps were kept of each task's chain, 1 to L, ``(N, kept)``.
-        latent: the latents of those steps, ``(N, kept, K)``.
-    """
+    """The paper's inner step: latents are kept steps of posterior chains."""
 
     observations: Observations
-    step: Int[Array, "N kept"]
+    step: Int[Array, "N kept"]  # which steps were kept of each task's chain, 1 to L
     latent: Float[Array, "N kept K"]
 
     def __call__(
@@ -119,7 +133,8 @@ class Latents(Objective):
         tasks, kept = self.step.shape
         rows, which, noise_key = random_batch(key, tasks, kept, batch_size)
         level = jax.tree.map(lambda leaf: leaf[self.step[rows, which] - 1], levels)
-        return self.observations.loss(denoiser, rows, self.latent[rows, which], level, noise_key)
+        x = self.latent[rows, which]
+        return self.observations.rows(rows).loss(denoiser, x, level, noise_key)
 
 
 class Reconstructed(Objective):
@@ -127,13 +142,8 @@ class Reconstructed(Objective):
 
     ``anchor · ‖m⊙(y - h(x̃_ℓ))‖² + (1 - anchor) · ‖x̃_0 - h(x̃_ℓ)‖²``: if the draws were exact,
     both halves would have the same minimiser. The first ties the denoiser to what was really
-    observed, the second has the smaller variance and speaks of every arm.
-
-    Attributes:
-        observations: the observations.
-        draws: standardised posterior draws of each task, ``(draws, N, K)``; in the paper's warm-up
-            one 'draw', the observations with a constant in the missing entries.
-        anchor: weight of the observations; 0 is plain training on the draws.
+    observed, the second has the smaller variance and speaks of every arm. In the paper's warm-up
+    the one 'draw' is the observations with a constant in the missing entries.
     """
 
     observations: Observations
@@ -149,22 +159,14 @@ class Reconstructed(Objective):
         level = jax.tree.map(lambda leaf: leaf[which], levels)
         draw = jax.random.randint(jax.random.fold_in(noise_key, 2), rows.shape, 0, n_draws)
         x_0 = self.draws[draw, rows]
-        x = diffuse(noise_key, x_0, level)
-        everything = jnp.ones_like(x_0)
-        drawn = jnp.float32(0.0)
+        noise = jax.random.normal(noise_key, x_0.shape)
+        x = level.signal[:, None] * x_0 + level.noise[:, None] * noise
+        # A half that has no weight is not computed at all.
+        loss = jnp.float32(0.0)
+        if self.anchor > 0:
+            observed = self.observations.rows(rows)
+            loss += self.anchor * observed.loss(denoiser, x, level, noise_key)
         if self.anchor < 1:
-            drawn = jnp.mean(
-                jax.vmap(imperfect_loss, in_axes=(None, 0, 0, 0, 0))(
-                    denoiser, x_0, everything, x, level
-                )
-            )
-        if self.anchor == 0:
-            return drawn
-        observed = self.observations.loss(denoiser, rows, x, level, noise_key)
-        return self.anchor * observed + (1.0 - self.anchor) * drawn
-
-
-def diffuse(key: KeyArray, x_0: Float[Array, "B K"], level: NoiseLevel) -> Float[Array, "B K"]:
-    """``√ᾱ_ℓ x_0 + √(1-ᾱ_ℓ) z`` row by row."""
-    noise = jax.random.normal(key, x_0.shape)
-    return level.signal[:, None] * x_0 + level.noise[:, None] * noise
+            drawn = Observations(x_0, jnp.ones_like(x_0), None)
+            loss += (1.0 - self.anchor) * drawn.loss(denoiser, x, level, noise_key)
+        return loss

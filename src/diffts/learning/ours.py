@@ -43,6 +43,7 @@ class OurProcedure(Procedure):
     """
 
     selects: ClassVar[bool] = True
+    starts_anew: ClassVar[bool] = True
 
     sampler: str = "moment-damped"
     sampler_steps: int | None = 50
@@ -59,13 +60,9 @@ class OurProcedure(Procedure):
         if not 0 <= self.anchor <= 1:
             raise InvalidInputError(f"anchor: must be in [0, 1], got {self.anchor}")
 
-    def starts_anew(self) -> bool:
-        """Each phase has a learning-rate schedule of its own."""
-        return True
-
     def warm_up(self, past: Standardised, phase: Phase) -> Reconstructed:
         """Exact posterior draws under the factor Gaussian."""
-        key = self.draw_key(past, phase)
+        key = past.draw_key(phase)
         draws = draw_posterior(past.factors.gaussian, past.train, self.draws, seed=key)
         observations = Observations.of(past.train, phase.sure, everywhere=False)
         return Reconstructed(observations, jnp.asarray(draws, jnp.float32), self.anchor)

@@ -6,7 +6,10 @@ an E-step drew is drawn again, to the same bits, by a run that goes on in the mi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,41 +19,35 @@ from jaxtyping import Array, Float, Int
 from diffts.diffusion.networks import NetworkDenoiser
 from diffts.learning.held_out import HeldOut, Score, hide, score
 from diffts.learning.procedure import HowToLearn, Phase, Standardised
-from diffts.learning.side_by_side import train_side_by_side
-from diffts.learning.training import Objective, TrainingState, initial_state, refuse_divergence
+from diffts.learning.training import (
+    Objective,
+    TrainingState,
+    initial_state,
+    refuse_divergence,
+    train,
+)
 from diffts.stacking import layout
 
 
 class LearningState(eqx.Module):
-    """Everything that learning goes on from; what is None is not needed without scores.
+    """Everything that learning goes on from; what is None is not needed without scores."""
 
-    Attributes:
-        phase: number of the current phase, from 0.
-        training: the training state; its steps are counted through all phases.
-        source: the denoiser that this phase's E-step draws with.
-        tau: its calibrated errors, ``(L, K)``.
-        best: the denoiser with the best held-out score so far.
-        best_tau: its calibrated errors.
-        scores: held-out CRPS, RMSE and the CRPS's standard error of each scoring, NaN before it.
-    """
-
-    phase: Int[Array, ""]
-    training: TrainingState
-    source: NetworkDenoiser | None
-    tau: Float[Array, "L K"]
-    best: NetworkDenoiser | None
+    phase: Int[Array, ""]  # number of the current one, from 0
+    training: TrainingState  # its steps are counted through all phases
+    source: NetworkDenoiser | None  # what this phase's E-step draws with
+    tau: Float[Array, "L K"]  # its calibrated errors
+    best: NetworkDenoiser | None  # the one with the best held-out score so far
     best_tau: Float[Array, "L K"]
-    scores: Float[Array, "scorings 3"]
+    scores: Float[Array, "scorings 3"]  # a Score of each scoring, NaN before it
+
+    @property
+    def step(self) -> int:
+        """Gradient steps done."""
+        return int(self.training.step)
 
 
 class Learning:
-    """Past tasks, and how to learn from them.
-
-    Args:
-        past: the tasks, standardised.
-        how: the procedure.
-        denoiser: the untrained network.
-    """
+    """Past tasks, how to learn from them, and the untrained network."""
 
     def __init__(self, past: Standardised, how: HowToLearn, denoiser: NetworkDenoiser) -> None:
         self.past, self.how, self.denoiser = past, how, denoiser
@@ -81,9 +78,8 @@ class Learning:
     def objective(self, state: LearningState) -> Objective:
         """What the state's phase minimises; draws the training tasks if it must."""
         source = self.denoiser if state.source is None else state.source
-        return self.how.objective(
-            self.past, self.phase_of(state), self.past.prior(source, state.tau)
-        )
+        now = self.past.prior(source, state.tau)
+        return self.how.objective(self.past, self.phase_of(state), now)
 
     def phase_of(self, state: LearningState) -> Phase:
         """The phase that a state is in."""
@@ -91,20 +87,17 @@ class Learning:
 
     def until(self, state: LearningState) -> int:
         """The step to go on to: the next held-out score, or the end."""
-        done = int(state.training.step)
-        return next((step for step in self.scored if step > done), self.ends[-1])
+        return next((step for step in self.scored if step > state.step), self.ends[-1])
 
     def after(self, state: LearningState, training: TrainingState) -> LearningState:
         """The state after a block of steps, scored and handed to the next phase where due."""
-        step, number = int(training.step), int(state.phase)
-        state = eqx.tree_at(lambda s: s.training, state, training)
-        if step in self.scored:
+        state, number = replace(state, training=training), int(state.phase)
+        at_the_end = state.step == self.ends[number]
+        if state.step in self.scored:
             state, tau = self._scored(state)
-            if step == self.ends[number] and number + 1 < len(self.phases):
+            if at_the_end and number + 1 < len(self.phases):
                 state = self._next_phase(state, tau)
-        if step == self.ends[number]:
-            state = eqx.tree_at(lambda s: s.phase, state, jnp.int32(number + 1))
-        return state
+        return replace(state, phase=state.phase + 1) if at_the_end else state
 
     def finished(self, state: LearningState) -> bool:
         """Whether all phases are done, or the held-out score has stopped to improve."""
@@ -123,10 +116,10 @@ class Learning:
     def result(self, state: LearningState) -> tuple[NetworkDenoiser, Float[Array, "L K"]]:
         """The denoiser to use, and its calibrated errors."""
         if self.how.selects or state.best is None:
-            denoiser = state.training.trained if state.best is None else state.best
+            denoiser = state.training.average if state.best is None else state.best
             tau = self.how.calibrate(self.past, denoiser, len(self.scored), final=True)
             # The last step's loss is that of the weights before it: they may be lost all the same.
-            refuse_divergence(float(jnp.max(tau)), int(state.training.step))
+            refuse_divergence(float(jnp.max(tau)), state.step)
             return denoiser, tau
         return state.best, state.best_tau
 
@@ -137,27 +130,25 @@ class Learning:
 
     def _scored(self, state: LearningState) -> tuple[LearningState, Float[Array, "L K"]]:
         """Calibrate and score the current weights; keep them if they are the best."""
-        denoiser = state.training.trained
-        number = self.scored.index(int(state.training.step))
+        denoiser = state.training.average
+        number = self.scored.index(state.step)
         tau = self.how.calibrate(self.past, denoiser, number, final=False)
         got = self.score(denoiser, tau)
         best = number == 0 or got.crps < float(jnp.nanmin(state.scores[:, 0]))
         if best or not self.how.selects:
-            state = eqx.tree_at(lambda s: (s.best, s.best_tau), state, (denoiser, tau))
-        scores = state.scores.at[number].set(jnp.asarray(got))
-        return eqx.tree_at(lambda s: s.scores, state, scores), tau
+            state = replace(state, best=denoiser, best_tau=tau)
+        return replace(state, scores=state.scores.at[number].set(jnp.asarray(got))), tau
 
     def _next_phase(self, state: LearningState, tau: Float[Array, "L K"]) -> LearningState:
         """Hand the trained weights to the next E-step; start Adam anew if asked to."""
-        trained = state.training.trained
+        trained = state.training.average
         # Only here: a run that goes on in the middle of a phase must draw with the same τ again.
-        state = eqx.tree_at(lambda s: (s.source, s.tau), state, (trained, tau))
-        if not self.how.starts_anew():
+        state = replace(state, source=trained, tau=tau)
+        if not self.how.starts_anew:
             return state
         following = self.phases[int(state.phase) + 1]
         anew = initial_state(trained, self.how.training_of(following))
-        anew = eqx.tree_at(lambda t: t.step, anew, state.training.step)
-        return eqx.tree_at(lambda s: s.training, state, anew)
+        return replace(state, training=replace(anew, step=state.training.step))
 
 
 def run(
@@ -172,24 +163,23 @@ def run(
     drawn: dict[int, tuple[int, Objective]] = {}  # of each learning, once a phase
     while going := [i for i, one in enumerate(learnings) if not one.finished(now[i])]:
         # Those that are behind go first, so that others can join them.
-        step = min(int(now[i].training.step) for i in going)
-        groups: dict[object, list[int]] = {}
-        for i in (i for i in going if int(now[i].training.step) == step):
+        step = min(now[i].step for i in going)
+        groups: dict[Any, list[int]] = defaultdict(list)
+        for i in (i for i in going if now[i].step == step):
             one, phase = learnings[i], int(now[i].phase)
             if i not in drawn or drawn[i][0] != phase:
                 drawn[i] = (phase, one.objective(now[i]))
-            kinds = (layout(drawn[i][1]), layout(now[i].training))
             config = one.how.training_of(one.phase_of(now[i]))
-            groups.setdefault((*kinds, config, one.until(now[i])), []).append(i)
-        for members in groups.values():
-            first = learnings[members[0]]
-            for trained in train_side_by_side(
+            kind = layout((drawn[i][1], now[i].training))
+            groups[kind, config, one.until(now[i])].append(i)
+        for (_, config, until), members in groups.items():
+            for trained in train(
                 [now[i].training for i in members],
                 [drawn[i][1] for i in members],
-                first.how.training_of(first.phase_of(now[members[0]])),
-                first.past.schedule,
+                config,
+                learnings[members[0]].past.schedule,
                 [learnings[i].past.seed for i in members],
-                first.until(now[members[0]]),
+                until,
             ):
                 for i, training in zip(members, trained, strict=True):
                     now[i] = learnings[i].after(now[i], training)

@@ -12,7 +12,7 @@ import abc
 import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffts.diffusion.denoiser import Denoiser
-from diffts.diffusion.exact import Gaussian, draw_posterior
+from diffts.diffusion.exact import draw_posterior
 from diffts.diffusion.posterior import SAMPLERS
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
@@ -28,7 +28,7 @@ from diffts.diffusion.units import Units
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.calibration import calibrate
-from diffts.learning.fits import FactorFit, fit_factor_gaussian, fit_gaussian
+from diffts.learning.fits import FactorFit, fit_factor_gaussian
 from diffts.learning.objectives import ExactTasks, Observations, Reconstructed
 from diffts.learning.training import MOST_STEPS, Objective, TrainingConfig
 from diffts.seeding import KeyArray
@@ -36,40 +36,24 @@ from diffts.validation import one_of, whole_number
 
 
 class Phase(NamedTuple):
-    """One stretch of training.
-
-    Attributes:
-        name: for people.
-        steps: gradient steps.
-        sure: λ, the weight of the divergence term.
-        number: of the phase, from 0.
-    """
+    """One stretch of training."""
 
     name: str
     steps: int
-    sure: float = 0.0
+    sure: float = 0.0  # λ, the weight of the divergence term
     number: int = 0
 
 
 @dataclass
 class Standardised:
-    """Past tasks as procedures see them: standardised, with what is fitted to them once.
-
-    Attributes:
-        train: training tasks, ``(N, K)``.
-        calibration: other tasks, for calibration and the held-out score.
-        units: their standardisation.
-        schedule: the noise schedule.
-        seed: seed of everything.
-        given_factors: a factor Gaussian that was fitted to them before.
-    """
+    """Past tasks ``(N, K)`` as procedures see them: standardised, with what is fitted to them."""
 
     train: Evidence
-    calibration: Evidence
+    calibration: Evidence  # other tasks, for the held-out score, too
     units: Units
     schedule: Schedule
     seed: int
-    given_factors: FactorFit | None = None
+    given_factors: FactorFit | None = None  # fitted to the same tasks before
 
     @property
     def is_exact(self) -> bool:
@@ -84,6 +68,10 @@ class Standardised:
     def key(self, number: int) -> KeyArray:
         """A key for the draws of that number."""
         return jax.random.fold_in(jax.random.key(self.seed), number)
+
+    def draw_key(self, phase: Phase) -> KeyArray:
+        """The key of a phase's draws: the same for a run that goes on in the middle of it."""
+        return self.key(1_000_000 + phase.number)
 
     def prior(self, denoiser: Denoiser, tau: Float[Array, "L K"]) -> DiffusionPrior:
         """A denoiser and its errors as a prior in standardised units."""
@@ -100,53 +88,19 @@ class Standardised:
         return self.calibration_draws(2)
 
 
-class HowToLearn(abc.ABC):
-    """The phases of learning, and what happens in them."""
-
-    #: Whether the weights with the best held-out score are kept, not the last ones.
-    selects: ClassVar[bool] = False
-    #: Gradient steps between two held-out scores; 0 for none. Repeats without a better one.
-    score_every: int
-    patience: int
-
-    @abc.abstractmethod
-    def phases(self) -> list[Phase]:
-        """The phases in their order."""
-
-    @abc.abstractmethod
-    def training_of(self, phase: Phase) -> TrainingConfig:
-        """Adam's settings in a phase."""
-
-    @abc.abstractmethod
-    def starts_anew(self) -> bool:
-        """Whether each phase starts Adam anew, from the averaged weights."""
-
-    @abc.abstractmethod
-    def base(self, past: Standardised) -> Gaussian:
-        """The Gaussian that a network with ``predicts='residual'`` goes on from."""
-
-    @abc.abstractmethod
-    def objective(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
-        """What a phase minimises; ``now`` is the prior at its beginning, to draw with."""
-
-    @abc.abstractmethod
-    def calibrate(
-        self, past: Standardised, denoiser: Denoiser, number: int, final: bool
-    ) -> Float[Array, "L K"]:
-        """τ of a denoiser, from the calibration tasks; ``number`` counts the calibrations."""
-
-    @abc.abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """All that it is, as plain values: for metadata and digests."""
-
-
 @dataclass(frozen=True)
-class PlainTraining(HowToLearn):
-    """Exact tasks need no E-step: one phase of plain training, then plain calibration."""
+class PlainTraining:
+    """Exact tasks need no E-step: one phase of plain training, then plain calibration.
+
+    Its methods are those of a :class:`Procedure`.
+    """
+
+    selects: ClassVar[bool] = False
+    starts_anew: ClassVar[bool] = False
+    score_every: ClassVar[int] = 0
+    patience: ClassVar[int] = 0
 
     training: TrainingConfig
-    score_every: int = 0
-    patience: int = 0
 
     def phases(self) -> list[Phase]:
         """One."""
@@ -156,14 +110,6 @@ class PlainTraining(HowToLearn):
         """The one that was asked for."""
         del phase
         return self.training
-
-    def starts_anew(self) -> bool:
-        """There is no second phase."""
-        return False
-
-    def base(self, past: Standardised) -> Gaussian:
-        """Mean and covariance of the training tasks."""
-        return fit_gaussian(past.train.mean)
 
     def objective(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
         """The denoising loss."""
@@ -185,7 +131,7 @@ class PlainTraining(HowToLearn):
 
 
 @dataclass(frozen=True)
-class Procedure(HowToLearn):
+class Procedure(abc.ABC):
     """Learning from incomplete and noisy data: what ours and the paper's share.
 
     Attributes:
@@ -202,6 +148,11 @@ class Procedure(HowToLearn):
         score_every: gradient steps between two held-out scores; each phase ends with one, too.
         training: batch size, learning rate, moving average (its number of steps is not used).
     """
+
+    #: Whether the weights with the best held-out score are kept, not the last ones.
+    selects: ClassVar[bool] = False
+    #: Whether each phase starts Adam anew, from the averaged weights.
+    starts_anew: ClassVar[bool] = False
 
     warmup_steps: int = 9000
     rounds: int = 2
@@ -239,6 +190,16 @@ class Procedure(HowToLearn):
         self, past: Standardised, phase: Phase, now: DiffusionPrior, tasks: Any
     ) -> Objective:
         """What a repeat minimises, after drawing ``tasks`` (numbers of training tasks)."""
+
+    @abc.abstractmethod
+    def calibrate(
+        self, past: Standardised, denoiser: Denoiser, number: int, final: bool
+    ) -> Float[Array, "L K"]:
+        """τ of a denoiser, from the calibration tasks; ``number`` counts the calibrations."""
+
+    @abc.abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """All that it is, as plain values: for metadata and digests."""
 
     @property
     @abc.abstractmethod
@@ -303,16 +264,13 @@ class Procedure(HowToLearn):
     def training_of(self, phase: Phase) -> TrainingConfig:
         """Adam's settings: of the phase's own length, or of the whole when it is one run."""
         whole = sum(each.steps for each in self.phases())
-        return dataclasses.replace(
-            self.training, steps=phase.steps if self.starts_anew() else whole
-        )
-
-    def base(self, past: Standardised) -> Gaussian:
-        """The factor Gaussian."""
-        return past.factors.gaussian
+        return dataclasses.replace(self.training, steps=phase.steps if self.starts_anew else whole)
 
     def objective(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
-        """Warm-up, repeat or final; on exact tasks all of them are the plain denoising loss."""
+        """What a phase minimises; ``now`` is the prior at its beginning, to draw with.
+
+        On exact tasks that is always the plain denoising loss.
+        """
         if past.is_exact:  # the posterior is the data, and its latents are their diffusion
             return ExactTasks(past.train.mean)
         if phase.number == 0:
@@ -322,7 +280,7 @@ class Procedure(HowToLearn):
             draws = self.draw(past, phase, now, tasks, 2)
             return Reconstructed(Observations.of(past.train, 0.0, False), draws, 0.0)
         if self.tasks_per_round is not None:
-            tasks = jax.random.permutation(self.draw_key(past, phase), len(tasks))
+            tasks = jax.random.permutation(past.draw_key(phase), len(tasks))
             tasks = tasks[: self.tasks_per_round]
         return self.e_step(past, phase, now, tasks)
 
@@ -337,15 +295,13 @@ class Procedure(HowToLearn):
                 n=draws,
                 sampler=self.sampler,
                 steps=self.chain_length(past.schedule),
-                seed=self.draw_key(past, phase),
+                seed=past.draw_key(phase),
             )
         )
-
-    @staticmethod
-    def draw_key(past: Standardised, phase: Phase) -> KeyArray:
-        """The key of a phase's draws: the same for a run that goes on in the middle of it."""
-        return past.key(1_000_000 + phase.number)
 
     def chain_length(self, schedule: Schedule) -> int | None:
         """Length of the sampler's chain, at most L."""
         return None if self.sampler_steps is None else min(self.sampler_steps, schedule.n_steps)
+
+
+HowToLearn: TypeAlias = PlainTraining | Procedure

@@ -8,7 +8,7 @@ from a saved state ends with the same weights as one that was never interrupted.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from diffts.diffusion.networks import NetworkDenoiser
 from diffts.diffusion.schedule import NoiseLevel, Schedule
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray, Seed, as_key
+from diffts.stacking import stack, unstack
 from diffts.validation import one_of, whole_number
 
 #: Steps are counted in 32 bits.
@@ -82,26 +83,13 @@ class TrainingConfig:
 
 
 class TrainingState(eqx.Module):
-    """Everything that training goes on from.
+    """Everything that training goes on from; ``average`` is the network to use."""
 
-    Attributes:
-        step: gradient steps done.
-        denoiser: the current weights.
-        average: their moving average (the same weights where ``ema_decay`` is 0).
-        optimiser: Adam's moments.
-        loss: mean training loss over the last block.
-    """
-
-    step: Int[Array, ""]
-    denoiser: NetworkDenoiser
-    average: NetworkDenoiser
-    optimiser: Any
-    loss: Float[Array, ""]
-
-    @property
-    def trained(self) -> NetworkDenoiser:
-        """The denoiser to use."""
-        return self.average
+    step: Int[Array, ""]  # gradient steps done
+    denoiser: NetworkDenoiser  # the current weights
+    average: NetworkDenoiser  # their moving average: the same weights where ``ema_decay`` is 0
+    optimiser: Any  # Adam's moments
+    loss: Float[Array, ""]  # mean over the last block
 
 
 def initial_state(denoiser: NetworkDenoiser, config: TrainingConfig) -> TrainingState:
@@ -132,23 +120,38 @@ def random_batch(
 
 
 def train(
-    state: TrainingState,
-    objective: Objective,
+    states: Sequence[TrainingState],
+    objectives: Sequence[Objective],
     config: TrainingConfig,
     schedule: Schedule,
-    seed: Seed,
+    seeds: Sequence[Seed],
     until: int,
-) -> Iterator[TrainingState]:
-    """Go on from ``state`` until the step ``until``, yielding a state after every block.
+) -> Iterator[list[TrainingState]]:
+    """Go on to the step ``until``, yielding the states after every block of steps.
 
-    The batch of step ``t`` depends on ``seed`` and ``t`` alone.
+    Several networks that are at the same step take their steps in one compiled run: a small one
+    leaves a GPU idle most of the time, and three of them, mapped over a new axis, take little
+    longer. They have one configuration and one kind of objective; what an objective shares with
+    the others (the same array) is kept once. The batch of step ``t`` depends on a training's seed
+    and ``t`` alone.
     """
-    key = as_key(seed)
-    levels = schedule.levels()
-    for length in block_lengths(int(state.step), until, config.block):
-        state = _train_block(state, objective, levels, key, config, length)
-        refuse_divergence(float(state.loss), int(state.step))
-        yield state
+    keys, levels = [as_key(seed) for seed in seeds], schedule.levels()
+    now, together = list(states), stack(states)
+    differs = jax.tree.map(
+        lambda *leaves: any(leaf is not leaves[0] for leaf in leaves), *objectives
+    )
+    own = stack([eqx.filter(objective, differs) for objective in objectives])
+    shared = eqx.filter(objectives[0], differs, inverse=True)
+    for length in block_lengths(int(now[0].step), until, config.block):
+        if len(now) == 1:
+            now = [_train_block(now[0], objectives[0], levels, keys[0], config, length)]
+        else:
+            every_key = jnp.stack(keys)
+            together = _train_blocks(together, own, shared, levels, every_key, config, length)
+            now = unstack(together, len(now))
+        for state in now:
+            refuse_divergence(float(state.loss), int(state.step))
+        yield now
 
 
 def refuse_divergence(loss: float, step: int) -> None:
@@ -173,7 +176,8 @@ def block_lengths(done: int, until: int, block: int) -> Iterator[int]:
         done += length
 
 
-def train_block(
+@eqx.filter_jit
+def _train_block(
     state: TrainingState,
     objective: Objective,
     levels: NoiseLevel,
@@ -181,7 +185,7 @@ def train_block(
     config: TrainingConfig,
     length: int,
 ) -> TrainingState:
-    """``length`` gradient steps in one scan, to be compiled."""
+    """``length`` gradient steps in one scan."""
     optimiser = config.optimiser()
     weights, static = eqx.partition(state.denoiser, eqx.is_inexact_array)
     average = eqx.filter(state.average, eqx.is_inexact_array)
@@ -211,7 +215,23 @@ def train_block(
     )
 
 
-_train_block = eqx.filter_jit(train_block)
+@eqx.filter_jit
+def _train_blocks(
+    states: TrainingState,
+    own: Any,
+    shared: Any,
+    levels: NoiseLevel,
+    keys: KeyArray,
+    config: TrainingConfig,
+    length: int,
+) -> TrainingState:
+    """The same of several, whose objectives are ``own`` and ``shared`` arrays."""
+
+    def one(state: TrainingState, own: Any, key: KeyArray) -> TrainingState:
+        return _train_block(state, eqx.combine(own, shared), levels, key, config, length)
+
+    trained: TrainingState = eqx.filter_vmap(one)(states, own, keys)
+    return trained
 
 
 def _moving_average(

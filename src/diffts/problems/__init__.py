@@ -11,11 +11,7 @@ from diffts.problems.imperfect import Corruption, ImperfectSets, corrupt
 from diffts.problems.labeled_arms import LabeledArms, LabeledArmsCommon
 from diffts.problems.maze import Maze
 from diffts.problems.popular_niche import PopularNiche
-from diffts.problems.problem import (
-    Problem,
-    SuggestedNetwork,
-    TaskSets,
-)
+from diffts.problems.problem import Problem, SuggestedNetwork, TaskSets
 from diffts.validation import one_of
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {

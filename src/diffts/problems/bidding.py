@@ -16,13 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.bandits.rewards import RewardModel
 from diffts.errors import InvalidInputError
 from diffts.problems.ipinyou_logs import read_slot_prices
-from diffts.problems.problem import (
-    Problem,
-    SuggestedNetwork,
-    Tasks,
-    TaskSets,
-    fixed_array,
-)
+from diffts.problems.problem import Problem, SuggestedNetwork, Tasks, TaskSets, fixed_array
 from diffts.problems.simulated_slots import simulate_price_cdfs
 from diffts.seeding import KeyArray, Seed, as_generator
 from diffts.validation import finite_array, whole_number
@@ -150,9 +144,8 @@ class Bidding(Problem):
                 "sets; give what split() returned"
             )
         n = whole_number("n", self.default_sizes[2] if n is None else n, 0)
-        slots = self._pick_slots(
-            self.win_rates, len(self.win_rates), self._development_stream(seed)
-        )
+        stream = self._development_stream(seed)
+        slots = self._pick_slots(self.win_rates, len(self.win_rates), stream)
         dealt = {task.tobytes() for tasks in beside for task in tasks}
         free = slots[[slot.tobytes() not in dealt for slot in slots]]
         if n > len(free):

@@ -11,12 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.bandits.rewards import GaussianRewards, RewardModel
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
-from diffts.problems.problem import (
-    Problem,
-    SuggestedNetwork,
-    Tasks,
-    random_subsets,
-)
+from diffts.problems.problem import Problem, SuggestedNetwork, Tasks, random_subsets
 from diffts.seeding import Seed, as_generator
 from diffts.validation import finite_array
 
@@ -55,12 +50,7 @@ class Groups(Problem):
 
 
 def hide(values: ArrayLike, seed: Seed, missing: float = 0.5) -> Evidence:
-    """Noiseless evidence that keeps each entry with probability ``1 - missing``.
-
-    Args:
-        values: tasks, shape ``(*batch, K)``.
-        seed: decides which entries are hidden.
-        missing: probability that an entry is hidden, in ``[0, 1]``.
+    """Noiseless evidence of tasks ``(*batch, K)`` that hides each entry with a probability.
 
     >>> hide([[1.0, 0.0]], seed=0, missing=0.0).mask.tolist()
     [[True, True]]
@@ -79,15 +69,8 @@ def recall_precision(
 
     A group is found when all its features exceed ``threshold``. Recall is the share of the
     active groups that were found, precision the share of the found groups that are active; a
-    task in which nothing was found has precision 1 (it made no false claim).
-
-    Args:
-        truth: the tasks, shape ``(n, 200)``.
-        draws: one draw for each task, shape ``(n, 200)``.
-        threshold: what a feature has to exceed.
-
-    Returns:
-        Mean recall and mean precision.
+    task in which nothing was found has precision 1 (it made no false claim). Tasks and draws, one
+    for each task, have the shape ``(n, 200)``.
 
     >>> tasks = Groups().sample(5, seed=0)
     >>> recall_precision(tasks, tasks), recall_precision(tasks, 0 * tasks)
@@ -101,20 +84,19 @@ def recall_precision(
         )
     right = (active & found).sum(1)
 
-    def share_right(of: NDArray[np.int64]) -> float:
+    def share_right(of: NDArray[np.bool_]) -> float:
         count = of.sum(1)
         return float(np.where(count > 0, right / np.maximum(count, 1), 1.0).mean())
 
     return share_right(active), share_right(found)
 
 
-def found_groups(name: str, values: ArrayLike, threshold: float) -> NDArray[np.int64]:
-    """1 where all features of a group exceed ``threshold``, else 0; shape ``(n, 20)``."""
+def found_groups(name: str, values: ArrayLike, threshold: float) -> NDArray[np.bool_]:
+    """Whether all features of a group exceed ``threshold``, shape ``(n, 20)``."""
     array = finite_array(name, values, ndim=2)
     if array.shape[1] != Groups.n_arms or not len(array):
         raise InvalidInputError(
             f"{name}: expected shape (tasks, {Groups.n_arms}), got {array.shape}"
         )
-    blocks = array.reshape(-1, N_GROUPS, GROUP_SIZE)
-    found: NDArray[np.bool_] = np.all(blocks > threshold, axis=2)
-    return found.astype(np.int64)
+    found: NDArray[np.bool_] = np.all(array.reshape(-1, N_GROUPS, GROUP_SIZE) > threshold, axis=2)
+    return found

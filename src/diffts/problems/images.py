@@ -25,25 +25,16 @@ _HEADER = struct.Struct(">4I")
 
 
 class Images(NamedTuple):
-    """Grey images of one size.
-
-    Attributes:
-        name: what they are called.
-        pixels: one image a row, in [0, 1], shape ``(n, height * width)``.
-        height, width: size of an image.
-    """
+    """Grey images of one size."""
 
     name: str
-    pixels: NDArray[np.float32]
+    pixels: NDArray[np.float32]  # one image a row, in [0, 1], ``(n, height * width)``
     height: int
     width: int
 
 
 def read_images(folder: str | PathLike[str]) -> Images:
-    """The training images of MNIST, or of a data set in the same format.
-
-    Args:
-        folder: where ``train-images-idx3-ubyte.gz`` lies; its name becomes the images' name.
+    """The training images of MNIST, or of a data set in the same format, named as their folder.
 
     Raises:
         InvalidInputError: no such file, not a gzip file, not images, or cut off.
@@ -51,7 +42,12 @@ def read_images(folder: str | PathLike[str]) -> Images:
     path = Path(folder) / FILE_NAME
     if not path.is_file():
         raise InvalidInputError(f"images: no file {str(path)!r}")
-    data = _unzipped(path)
+    try:
+        data = gzip.decompress(path.read_bytes())
+    except EOFError:
+        raise InvalidInputError(f"images: {str(path)!r} is cut off") from None
+    except (OSError, zlib.error) as error:
+        raise InvalidInputError(f"images: cannot read {str(path)!r} ({error})") from None
     magic = int.from_bytes(data[:4], "big")
     if len(data) >= 4 and magic != MAGIC:
         raise InvalidInputError(
@@ -60,9 +56,9 @@ def read_images(folder: str | PathLike[str]) -> Images:
     if len(data) < _HEADER.size:
         raise InvalidInputError(f"images: {str(path)!r} is cut off: {len(data)} bytes in all")
     _, n, height, width = _HEADER.unpack_from(data)
-    if not n * height * width:
-        raise InvalidInputError(f"images: {str(path)!r} is empty: {n} images, {height} x {width}")
     found, expected = len(data) - _HEADER.size, n * height * width
+    if not expected:
+        raise InvalidInputError(f"images: {str(path)!r} is empty: {n} images, {height} x {width}")
     if found != expected:
         problem = "is cut off" if found < expected else "has bytes left over"
         raise InvalidInputError(
@@ -72,15 +68,6 @@ def read_images(folder: str | PathLike[str]) -> Images:
     grey = np.frombuffer(data, np.uint8, offset=_HEADER.size).reshape(n, height * width)
     pixels = np.divide(grey, 255, dtype=np.float32)
     return Images(Path(folder).resolve().name, pixels, height, width)
-
-
-def _unzipped(path: Path) -> bytes:
-    try:
-        return gzip.decompress(path.read_bytes())
-    except EOFError:
-        raise InvalidInputError(f"images: {str(path)!r} is cut off") from None
-    except (OSError, zlib.error) as error:
-        raise InvalidInputError(f"images: cannot read {str(path)!r} ({error})") from None
 
 
 def stand_in_digits() -> Images:

@@ -45,15 +45,10 @@ OTHER_LOGS = ("bid.", "clk.", "conv.")
 
 
 class SlotPrices(NamedTuple):
-    """Paid prices of the ad slots that were seen often enough.
+    """Paid prices of the ad slots that were seen often enough."""
 
-    Attributes:
-        slots: names of the slots, sorted.
-        counts: how often each price was paid in each slot, shape ``(slots, 301)``.
-    """
-
-    slots: tuple[str, ...]
-    counts: NDArray[np.int64]
+    slots: tuple[str, ...]  # their names, sorted
+    counts: NDArray[np.int64]  # how often each price was paid in each slot, ``(slots, 301)``
 
 
 def read_slot_prices(path: str | PathLike[str], min_prices: int = 1000) -> SlotPrices:

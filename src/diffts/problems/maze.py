@@ -19,12 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.bandits.actions import ShortestPath
 from diffts.bandits.rewards import GaussianRewards, RewardModel
 from diffts.errors import InvalidInputError
-from diffts.problems.problem import (
-    Problem,
-    SuggestedNetwork,
-    Tasks,
-    fixed_array,
-)
+from diffts.problems.problem import Problem, SuggestedNetwork, Tasks, fixed_array
 from diffts.validation import float_array
 
 SIDE = 10
@@ -37,39 +32,29 @@ OPEN = -0.01
 WALL = -1.0
 
 _CELL = np.arange(N_CELLS).reshape(SIDE, SIDE)
+_HORIZONTAL = np.stack([_CELL[:, :-1], _CELL[:, 1:]], axis=-1).reshape(-1, 2)
+_VERTICAL = np.stack([_CELL[:-1], _CELL[1:]], axis=-1).reshape(-1, 2)
+#: The two cells of each base arm, the lower first, ``(180, 2)``.
+EDGES = fixed_array(np.concatenate([_HORIZONTAL, _VERTICAL]))
+#: Position of each base arm in the flattened 20×20 image, ``(180,)``: twice its cells' midpoint.
+PIXELS = fixed_array((IMAGE_SIDE * (EDGES // SIDE) + EDGES % SIDE).sum(axis=1))
 
 
-def _edge_list() -> NDArray[np.int64]:
-    horizontal = np.stack([_CELL[:, :-1], _CELL[:, 1:]], axis=-1).reshape(-1, 2)
-    vertical = np.stack([_CELL[:-1], _CELL[1:]], axis=-1).reshape(-1, 2)
-    return np.concatenate([horizontal, vertical])
-
-
-def _edge_pixels(edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    rows, columns = np.divmod(edges, SIDE)
-    # Twice the midpoint of the two cells is where the edge lies in the image.
-    return IMAGE_SIDE * rows.sum(axis=1) + columns.sum(axis=1)
-
-
-def _neighbours(edges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _neighbours() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Neighbour and edge on each cell's right, left, lower and upper side, both ``(100, 4)``.
 
     Outside the grid the neighbour is the number ``N_CELLS`` and the edge is 0.
     """
     neighbour = np.full((N_CELLS, 4), N_CELLS)
     edge = np.zeros((N_CELLS, 4), np.int64)
-    for index, (low, high) in enumerate(edges):
+    for index, (low, high) in enumerate(EDGES):
         side = 0 if high == low + 1 else 2
         neighbour[low, side], edge[low, side] = high, index
         neighbour[high, side + 1], edge[high, side + 1] = low, index
     return neighbour, edge
 
 
-#: The two cells of each base arm, the lower first, ``(180, 2)``.
-EDGES = fixed_array(_edge_list())
-#: Position of each base arm in the flattened 20×20 image, ``(180,)``.
-PIXELS = fixed_array(_edge_pixels(EDGES))
-_NEIGHBOUR, _EDGE_OF_SIDE = _neighbours(EDGES)
+_NEIGHBOUR, _EDGE_OF_SIDE = _neighbours()
 
 
 @final

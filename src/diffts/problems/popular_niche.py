@@ -9,13 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffts.bandits.rewards import GaussianRewards, RewardModel
-from diffts.problems.problem import (
-    Problem,
-    SuggestedNetwork,
-    Tasks,
-    fixed_array,
-    random_subsets,
-)
+from diffts.problems.problem import Problem, SuggestedNetwork, Tasks, fixed_array, random_subsets
 
 N_GROUPS = 40
 N_NICHE_GROUPS = 20

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 from diffts.bandits.actions import Actions, BestArm
 from diffts.bandits.rewards import RewardModel
-from diffts.seeding import KeyArray, Seed, as_generator
+from diffts.seeding import Seed, as_generator
 from diffts.validation import whole_number
 
 Tasks = NDArray[np.float32]
@@ -152,26 +151,14 @@ class Problem(abc.ABC):
         """The stream after those of the training, calibration and test tasks."""
         return independent_streams(seed, len(TaskSets._fields) + 1)[-1]
 
-    def draw_rewards(
-        self, key: KeyArray, means: Float[Array, " K"], arms: Int[Array, "*shape"]
-    ) -> Float[Array, "*shape"]:
-        """Rewards of pulls in one task; works inside ``jit``, ``scan`` and ``vmap``.
-
-        Args:
-            key: JAX key; the same key gives the same rewards.
-            means: the task's mean rewards, shape ``(K,)``.
-            arms: pulled arms, whole numbers in ``[0, K)``, of any shape.
-        """
-        return self.rewards(key, means, arms)
-
     def _sizes(
         self, train: int | None, calibration: int | None, test: int | None
     ) -> tuple[int, int, int]:
         """The three sizes, with defaults put in and checked."""
-        asked = {"train": train, "calibration": calibration, "test": test}
+        names, asked = TaskSets._fields, (train, calibration, test)
         sizes = [
             whole_number(name, default if size is None else size, 0)
-            for (name, size), default in zip(asked.items(), self.default_sizes, strict=True)
+            for name, size, default in zip(names, asked, self.default_sizes, strict=True)
         ]
         return sizes[0], sizes[1], sizes[2]
 

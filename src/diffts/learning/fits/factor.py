@@ -9,24 +9,24 @@ small eigenvalues scatter around those of the truth, and so do posterior draws m
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from numpy.typing import NDArray
 
 from diffts.chunks import cut
 from diffts.diffusion.exact import Gaussian
 from diffts.diffusion.observed import CHUNK_ENTRIES, on_cpu
-from diffts.diffusion.units import Units
+from diffts.diffusion.units import Past, Units
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.fits.gaussian import pairwise_moments
 
 SMALLEST_OWN_VARIANCE = 1e-4
+ITERATIONS = 10
 
 
 class Factors(NamedTuple):
@@ -36,11 +36,6 @@ class Factors(NamedTuple):
     loadings: Float[Array, "K r"]
     own: Float[Array, " K"]
 
-    def gaussian(self) -> Gaussian:
-        """The same Gaussian with its covariance written out."""
-        mean, loadings, own = (np.asarray(leaf, np.float64) for leaf in self)
-        return Gaussian(mean, loadings @ loadings.T + np.diag(own))
-
 
 class FactorFit(NamedTuple):
     """A factor Gaussian of standardised tasks, and its rank."""
@@ -49,30 +44,26 @@ class FactorFit(NamedTuple):
     rank: int
 
 
-def fit_factor_gaussian(
-    evidence: Evidence, held_out: Evidence, *, iterations: int = 10
-) -> FactorFit:
+def fit_factor_gaussian(evidence: Evidence, held_out: Evidence) -> FactorFit:
     """The factor Gaussian whose rank explains ``held_out`` best, and that rank.
 
     Ranks are doubled until the held-out likelihood falls; then two more, between the best one and
-    its neighbours, are tried.
-
-    Args:
-        evidence: tasks to fit, ``(N, K)``.
-        held_out: other tasks, by whose likelihood the rank is chosen.
-        iterations: EM iterations of the chosen rank, from the leading eigenvectors of the
-            covariances of pairs observed together; in the search a third of that.
+    its neighbours, are tried. EM starts from the leading eigenvectors of the covariances of pairs
+    observed together, and makes a third of its iterations in the search.
     """
     mean, covariance = pairwise_moments(evidence)
     units = Units(float(mean.mean()), float(np.sqrt(max(np.diag(covariance).mean(), 1e-12))))
     centre, spread = units.standard(mean), covariance / units.scale**2
     eigenvalues, basis = np.linalg.eigh(spread)
+    leading = (basis * np.sqrt(np.maximum(eigenvalues, 1e-6)))[:, ::-1]
     fits: dict[int, Factors] = {}
     scores: dict[int, float] = {}
 
     def try_rank(rank: int) -> float:
-        factors = _from_eigenvectors(centre, spread, eigenvalues, basis, rank)
-        for _ in range(max(1, iterations // 3)):
+        loadings = leading[:, :rank]
+        own = np.maximum(np.diag(spread) - (loadings**2).sum(1), 1e-2)
+        factors = Factors(*(jnp.asarray(leaf, jnp.float32) for leaf in (centre, loadings, own)))
+        for _ in range(ITERATIONS // 3):
             factors = _em_iteration(factors, *data)
         score = float(_log_likelihood(factors, *other)) / max(1.0, float(other[1].sum()))
         if not np.isfinite(score):
@@ -92,33 +83,18 @@ def fit_factor_gaussian(
                 try_rank(between)
         best = max(scores, key=scores.__getitem__)
         factors = fits[best]
-        for _ in range(iterations - iterations // 3):
+        for _ in range(ITERATIONS - ITERATIONS // 3):
             factors = _em_iteration(factors, *data)
-        loadings, own = units.scale * factors.loadings, units.scale**2 * factors.own
-        fitted = Factors(units.restore(factors.mean), loadings, own)
-    return FactorFit(fitted.gaussian(), best)
+        fitted = units.restore(factors.mean), units.scale * factors.loadings
+        mean, loadings = (np.asarray(leaf, np.float64) for leaf in fitted)
+        own = np.asarray(units.scale**2 * factors.own, np.float64)
+    return FactorFit(Gaussian(mean, loadings @ loadings.T + np.diag(own)), best)
 
 
 def _standard(evidence: Evidence, units: Units) -> tuple[Array, Array, Array]:
     """Values (0 where unobserved), mask and noise variances, standardised."""
-    mask = np.asarray(evidence.mask)
-    return (
-        jnp.asarray(np.where(mask, units.standard(np.asarray(evidence.mean)), 0.0), jnp.float32),
-        jnp.asarray(mask, jnp.float32),
-        jnp.asarray(np.asarray(evidence.std) / units.scale, jnp.float32) ** 2,
-    )
-
-
-def _from_eigenvectors(
-    mean: NDArray[np.float64],
-    covariance: NDArray[np.float64],
-    eigenvalues: NDArray[np.float64],
-    basis: NDArray[np.float64],
-    rank: int,
-) -> Factors:
-    loadings = (basis * np.sqrt(np.maximum(eigenvalues, 1e-6)))[:, ::-1][:, :rank]
-    own = np.maximum(np.diag(covariance) - (loadings**2).sum(1), 1e-2)
-    return Factors(*(jnp.asarray(leaf, jnp.float32) for leaf in (mean, loadings, own)))
+    standard = units.standard_past(Past(*(np.asarray(leaf) for leaf in jax.tree.leaves(evidence))))
+    return standard.mean, standard.mask.astype(jnp.float32), standard.std**2
 
 
 def _posterior(factors: Factors, y: Array, mask: Array, variance: Array) -> tuple[Array, ...]:
@@ -161,23 +137,14 @@ def _em_iteration(factors: Factors, y: Array, mask: Array, variance: Array) -> F
     n_arms, rank = factors.loadings.shape
     chunks = cut((y, mask, variance), CHUNK_ENTRIES // (rank + 1) ** 2)
 
-    def regressors(z: Array, covariance: Array) -> Array:
-        """``E[(z, 1)(z, 1)']`` of each task."""
-        one = jnp.concatenate([z, jnp.ones((len(z), 1))], axis=1)
-        second = one[:, :, None] * one[:, None, :]
-        return second.at[:, :rank, :rank].add(covariance)
-
-    def sums(
-        carry: tuple[Array, Array], chunk: tuple[Array, ...]
-    ) -> tuple[tuple[Array, Array], None]:
+    def sums(carry: Any, chunk: Any) -> tuple[Any, None]:
         z, covariance, _, q = _posterior(factors, *chunk)
-        second = regressors(z, covariance).reshape(len(z), -1)
-        first = jnp.concatenate([z, jnp.ones((len(z), 1))], axis=1)
+        first = jnp.concatenate([z, jnp.ones((len(z), 1))], axis=1)  # E[(z, 1)] of each task
+        second = first[:, :, None] * first[:, None, :]
+        second = second.at[:, :rank, :rank].add(covariance).reshape(len(z), -1)  # E[(z, 1)(z, 1)']
         return (carry[0] + q.T @ second, carry[1] + (q * chunk[0]).T @ first), None
 
-    def spread(
-        carry: tuple[Array, Array], chunk: tuple[Array, ...]
-    ) -> tuple[tuple[Array, Array], None]:
+    def spread(carry: Any, chunk: Any) -> tuple[Any, None]:
         z, covariance, _, q = _posterior(factors, *chunk)
         values, observed, noise = chunk
         residual = observed * (values - mean - z @ loadings.T)

@@ -36,9 +36,7 @@ def fit_diagonal(past: ArrayLike | Evidence) -> Gaussian:
     return Gaussian(mean, np.diag(np.maximum(np.diag(covariance), 0.0)))
 
 
-def pairwise_moments(
-    evidence: Evidence,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def pairwise_moments(evidence: Evidence) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Means over observed entries; covariances over pairs observed together, minus the noise.
 
     ``(K,)`` and ``(K, K)``; the matrix need not be positive. An arm that nobody observed gets the

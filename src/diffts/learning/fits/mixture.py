@@ -40,6 +40,8 @@ from diffts.validation import finite_array, whole_number
 
 #: A task weighs nothing in components that made it with a smaller probability.
 SMALLEST_SHARE = 1e-4
+#: Smallest eigenvalue of a covariance, relative to the mean variance of the start.
+SMALLEST_EIGENVALUE = 1e-6
 
 
 def fit_mixture(past: ArrayLike | Evidence, components: int, seed: Seed = 0) -> GaussianMixture:
@@ -87,35 +89,27 @@ def fit_by_em(
     start: GaussianMixture,
     *,
     towards: Gaussian | None = None,
-    strength: float | None = None,
     iterations: int = 50,
     tolerance: float = 1e-4,
-    floor: float = 1e-6,
     on_iteration: Callable[[int, float], None] | None = None,
 ) -> GaussianMixture:
-    """The likeliest mixture near ``start``, given incomplete and noisy tasks.
+    """The likeliest mixture near ``start``, given incomplete and noisy tasks ``(N, K)``.
 
-    Args:
-        evidence: the tasks, ``(N, K)``.
-        start: where EM starts from; its number of components is kept.
-        towards: a Gaussian whose covariance each component's is drawn to, by a conjugate
-            (inverse Wishart) prior; None for the plain maximum of the likelihood.
-        strength: how many tasks that prior is worth; by default K.
-        iterations: at most so many.
-        tolerance: stop when the log likelihood an observation changes by less than this.
-        floor: smallest eigenvalue of a covariance, relative to the mean variance of the start.
-        on_iteration: called with the iteration and the mean log likelihood of an observation.
+    Each component's covariance is drawn ``towards`` that of a Gaussian, by a conjugate (inverse
+    Wishart) prior worth K tasks; None for the plain maximum of the likelihood. EM stops when the
+    log likelihood of an observation changes by less than ``tolerance``; ``on_iteration`` is called
+    with the iteration and that likelihood.
     """
     whole_number("iterations", iterations, 1)
     units = start.units
     count = int(np.asarray(evidence.mask).sum())
-    pull = 0.0 if towards is None else evidence.n_arms if strength is None else strength
+    pull = 0.0 if towards is None else evidence.n_arms
     centre = np.eye(evidence.n_arms) if towards is None else towards.covariance / units.scale**2
     last = -np.inf
     with on_cpu():
         data = Observed.pack(evidence, units)
         now = Parameters.of(start.standardised(units))
-        prior = (jnp.float32(floor), jnp.asarray(centre, jnp.float32), jnp.float32(pull))
+        prior = (jnp.asarray(centre, jnp.float32), jnp.float32(pull))
         for iteration in range(iterations):
             proposed, log_likelihood = _em_iteration(now, data, *prior)
             score = log_likelihood / count
@@ -137,11 +131,7 @@ def fit_by_em(
 
 
 def _em_iteration(
-    now: Parameters,
-    data: Observed,
-    floor: Float[Array, ""],
-    target: Float[Array, "K K"],
-    pull: Float[Array, ""],
+    now: Parameters, data: Observed, target: Float[Array, "K K"], pull: Float[Array, ""]
 ) -> tuple[Parameters, float]:
     """One EM iteration, and the log likelihood of the parameters it started from."""
     joint = np.asarray(_joint(now, data), np.float64)
@@ -161,7 +151,6 @@ def _em_iteration(
             now.covariances[k],
             jax.tree.map(lambda leaf, rows=rows: leaf[rows], data),
             jnp.asarray(share, jnp.float32),
-            floor,
             target,
             pull,
         )
@@ -198,7 +187,6 @@ def _component_step(
     covariance: Float[Array, "K K"],
     data: Observed,
     r: Float[Array, " N"],
-    floor: Float[Array, ""],
     target: Float[Array, "K K"],
     pull: Float[Array, ""],
 ) -> tuple[Float[Array, " K"], Float[Array, "K K"]]:
@@ -232,10 +220,6 @@ def _component_step(
         bend = (second - precisions) / weight - jnp.outer(u_bar, u_bar)
         updated = covariance + covariance @ bend @ covariance
         updated = (weight * updated + pull * target) / (weight + pull)
-        return mean + covariance @ u_bar, _floored(updated, floor)
-
-
-def _floored(matrix: Float[Array, "K K"], floor: Float[Array, ""]) -> Float[Array, "K K"]:
-    """The symmetric part, with eigenvalues of at least ``floor``."""
-    eigenvalues, basis = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
-    return (basis * jnp.maximum(eigenvalues, floor)) @ basis.T
+        eigenvalues, basis = jnp.linalg.eigh(0.5 * (updated + updated.T))
+        updated = (basis * jnp.maximum(eigenvalues, SMALLEST_EIGENVALUE)) @ basis.T
+        return mean + covariance @ u_bar, updated
