@@ -295,7 +295,7 @@ def summary_of(panel: Panel, curves: dict[str, Curve]) -> dict[str, Any]:
             "stderr_of_that": float(standard_error(gap)) if gap.size > 1 else None,
             **of_all_seeds,
             "components": run.components,
-            "sure": ABLATED[run.learner].procedure.sure if run.learner in ABLATED else None,
+            "sure": ABLATED[run.learner].sure if run.learner in ABLATED else None,
             "reference": line.reference,
         }
     return {

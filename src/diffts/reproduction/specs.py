@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from diffts.learning import PROCEDURES, OurProcedure, PaperProcedure, Procedure, TrainingConfig
 from diffts.problems import Corruption, Problem
 from diffts.reproduction.profile import Profile
-from diffts.validation import one_of
 
 IMPERFECT = Corruption(missing=0.5, noise=0.1)
 #: What priors are learned from; None is exact mean rewards, 'perfect data' in the paper's words.
@@ -35,6 +34,21 @@ class PriorSpec:
     def name(self) -> str:
         """Its name in the store, among the priors of its problem."""
         return f"{self.data}-{_slug(self.learner)}-seed{self.seed}"
+
+    @property
+    def key(self) -> str:
+        """Place of its note in the store."""
+        return f"{self.problem}/times/{self.name}"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is learned from exact mean rewards."""
+        return DATA[self.data] is None
+
+    @property
+    def fit(self) -> str:
+        """The fit that it starts from; our procedure has one, for imperfect data."""
+        return "factors" if self.learner == "ours" and not self.is_exact else ""
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -63,6 +77,11 @@ class Run:
         """Of the mixture that it plays with."""
         matched = re.fullmatch(r"gmmts-(\d+)", self.policy)
         return int(matched[1]) if matched else None
+
+    @property
+    def fit(self) -> str:
+        """The fit that is kept for it: a mixture can take minutes."""
+        return f"mixture{self.components}" if self.components else ""
 
     @property
     def key(self) -> str:
@@ -151,8 +170,11 @@ _TINY: dict[str, dict[str, Any]] = {
 }
 
 
-def setup_for(problem: Problem, profile: Profile) -> Setup:
-    """Network and training for a problem, with the sizes of a profile."""
+def setup_for(problem: Problem, profile: Profile, learner: str = "ours") -> Setup:
+    """Network and training for a problem, with the sizes of a profile.
+
+    From imperfect data by our procedure, or by the paper's with one thing changed.
+    """
     setup, advice = _SETUPS[problem.name], problem.suggested_network
     shape = dict(advice.options) if advice is not None and advice.name == setup.network else {}
     tiny = _TINY[setup.network] if profile.tiny else {}
@@ -160,31 +182,18 @@ def setup_for(problem: Problem, profile: Profile) -> Setup:
         setup,
         options=shape | setup.options | tiny,
         training=replace(setup.training, steps=profile.steps(setup.training.steps)),
-        procedure=profile.fitted(setup.procedure),
+        procedure=profile.fitted(setup.procedure if learner == "ours" else ABLATED[learner]),
     )
-
-
-class Learner(NamedTuple):
-    """A procedure for imperfect data; where the paper's calibration fails, τ is of exact tasks."""
-
-    procedure: Procedure
-    calibrated_on_exact: bool = False
 
 
 #: λ of the SURE term in the ablation on noisy data, by the learner's name.
 WARM_UPS = {f"warm-up, λ = {sure:g}": sure for sure in (0.0, 0.1, 0.3, 1.0)}
 #: The paper's procedure with one thing changed, for its ablations.
-ABLATED: dict[str, Learner] = {
-    "paper": Learner(_PAPER),
-    "paper, λ = 0": Learner(replace(_PAPER, sure=0.0)),
-    "paper, no EM": Learner(PROCEDURES["paper-without-em"], calibrated_on_exact=True),
-    **{name: Learner(replace(_PAPER, rounds=0, sure=sure)) for name, sure in WARM_UPS.items()},
+ABLATED: dict[str, Procedure] = {
+    "paper": _PAPER,
+    "paper, λ = 0": replace(_PAPER, sure=0.0),
+    "paper, no EM": PROCEDURES["paper-without-em"],
+    **{name: replace(_PAPER, rounds=0, sure=sure) for name, sure in WARM_UPS.items()},
 }
-
-
-def learner_for(problem: Problem, name: str, profile: Profile) -> Learner:
-    """How to learn from imperfect data: ours, or the paper's with one thing changed."""
-    if name == "ours":
-        return Learner(setup_for(problem, profile).procedure)
-    procedure, on_exact = ABLATED[one_of("learner", name, ABLATED)]
-    return Learner(profile.fitted(procedure), on_exact)
+#: Where the paper's calibration fails, τ is of exact tasks.
+CALIBRATED_ON_EXACT = ("paper, no EM",)
