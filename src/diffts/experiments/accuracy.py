@@ -39,17 +39,6 @@ class AccuracyRow:
     exact_unobserved_mean: float | None
     exact_unobserved_sd: float | None
 
-    def errors(self) -> dict[str, float | None]:
-        """Errors of the four moments, in units of the exact standard deviation of that arm."""
-        named: dict[str, float | None] = {}
-        for arm in ("observed", "unobserved"):
-            for moment in ("mean", "sd"):
-                got = getattr(self, f"{arm}_{moment}")
-                exact = getattr(self, f"exact_{arm}_{moment}")
-                unit = getattr(self, f"exact_{arm}_sd")
-                named[f"{arm}_{moment}"] = None if got is None else (got - exact) / unit
-        return named
-
 
 @dataclasses.dataclass(frozen=True)
 class _Case:
@@ -102,10 +91,8 @@ def measure_accuracy(
     The moments' Monte-Carlo errors, in units of the exact standard deviation, are about
     ``1/√samples`` (mean) and ``1/√(2 samples)`` (standard deviation).
     """
-    samples = whole_number("samples", samples, 2)
-    check_memory(
-        "samples", samples, 64 * max(case.distribution.mean.size for case in CASES.values())
-    )
+    most_arms = max(case.distribution.mean.size for case in CASES.values())
+    check_memory("samples", whole_number("samples", samples, 2), 64 * most_arms)
     for sampler in samplers:
         one_of("sampler", sampler, SAMPLERS)
     for name, case in CASES.items():
