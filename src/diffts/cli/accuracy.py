@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from rich.box import SIMPLE_HEAD
 
@@ -11,9 +10,6 @@ from diffts.cli import options as opt
 from diffts.cli.console import out, progress, say, table_of
 from diffts.cli.outputs import check_outputs, do_all, write_json
 from diffts.cli.plugins import load_plugins
-
-if TYPE_CHECKING:
-    from diffts.experiments.accuracy import AccuracyRow
 
 
 def accuracy(
@@ -45,29 +41,26 @@ def accuracy(
     with progress("measuring", None) as advance:
         for row in measure_accuracy(sampler or DEFAULT_SAMPLERS, steps, samples, seed):
             rows.append(row)
-            advance(len(rows), f"{row.prior} {row.sampler}")
+            advance(len(rows), f"{row['prior']} {row['sampler']}")
             table.add_row(
-                row.prior,
-                row.sampler,
-                f"{row.noise_std:g}",
+                row["prior"],
+                row["sampler"],
+                f"{row['noise_std']:g}",
                 *_moments_and_error(row, "observed"),
                 *_moments_and_error(row, "unobserved"),
-                end_section=row.noise_std == NOISE_STDS[-1],
+                end_section=row["noise_std"] == NOISE_STDS[-1],
             )
-    do_all(
-        lambda: write_json(json_file, [dataclasses.asdict(row) for row in rows]),
-        lambda: out.print(table),
-    )
+    do_all(lambda: write_json(json_file, rows), lambda: out.print(table))
     say(
         f"Mean ± sd of {samples} draws a row. 'error' is the larger error of the two, in units "
         f"of the exact sd; Monte Carlo alone gives about {samples**-0.5:.1%}."
     )
 
 
-def _moments_and_error(row: AccuracyRow, arm: str) -> tuple[str, str]:
+def _moments_and_error(row: dict[str, Any], arm: str) -> tuple[str, str]:
     """``mean±sd (exact mean±sd)`` of an arm and the larger of its two errors."""
     mean, sd, exact_mean, exact_sd = (
-        getattr(row, f"{of}{arm}_{moment}") for of in ("", "exact_") for moment in ("mean", "sd")
+        row[f"{of}{arm}_{moment}"] for of in ("", "exact_") for moment in ("mean", "sd")
     )
     if mean is None:
         return "-", "-"

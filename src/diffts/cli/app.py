@@ -84,12 +84,10 @@ def _explain(error: BaseException) -> int | None:
     """Say what went wrong; the exit code, or None for what nobody foresaw."""
     if isinstance(error, KeyboardInterrupt):
         return exit_code_when_stopped()
-    if isinstance(error, InvalidInputError):
-        complain(str(error))
-        return 2
     if isinstance(error, DifftsError):
         complain(str(error))
-    elif isinstance(error, OSError):
+        return 2 if isinstance(error, InvalidInputError) else 1
+    if isinstance(error, OSError):
         where = "standard output" if error.filename is None else error.filename
         complain(f"{where}: {error.strerror or error}")
     elif isinstance(error, MemoryError):

@@ -30,9 +30,7 @@ def reproduce(
     ] = None,
     data_dir: Annotated[
         Path | None,
-        opt.problem(
-            "Folder with mnist/, fashion_mnist/ and ipinyou_slots/ (real data).", path="DIR"
-        ),
+        opt.problem("Real data: mnist/, fashion_mnist/ and ipinyou_slots/ are there.", path="DIR"),
     ] = None,
     folder: Annotated[
         Path | None, opt.output("Folder for results; out/reproduce-PROFILE.", "--out", path="DIR")

@@ -38,23 +38,14 @@ class PriorWantedError(InvalidInputError):
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A problem, what is known of past tasks, and new tasks; each baseline's fit is made once.
-
-    Attributes:
-        problem: the problem.
-        past: exact mean rewards ``(N, K)``, or evidence about them.
-        test: mean rewards of the tasks to play ``(tasks, K)``.
-        horizon: rounds in each.
-        noise_std: assumed noise level ``σ̂``; None for the problem's.
-        seed: seed of the mixtures' fits.
-    """
+    """A problem, what is known of past tasks, and new tasks; each baseline's fit is made once."""
 
     problem: Problem
-    past: Tasks | Evidence
-    test: Tasks
-    horizon: int
-    noise_std: float | None = None
-    seed: int = 0
+    past: Tasks | Evidence  # exact mean rewards (N, K), or evidence about them
+    test: Tasks  # mean rewards of the tasks to play (tasks, K)
+    horizon: int  # rounds in each
+    noise_std: float | None = None  # assumed noise level σ̂; None for the problem's
+    seed: int = 0  # of the mixtures' fits
 
     @functools.cached_property
     def gaussian(self) -> Gaussian:

@@ -18,7 +18,7 @@ from diffts.experiments.compare import standard_error
 from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
 from diffts.reproduction.profile import Profile
 from diffts.reproduction.specs import ABLATED, WARM_UPS, Run, diffts
-from diffts.reproduction.store import Store
+from diffts.reproduction.store import Store, Told
 from diffts.reproduction.work import Reproduction
 
 MAIN_PROBLEMS = ("popular-niche", "bidding", "maze")
@@ -232,9 +232,7 @@ def curve(store: Store, runs: Sequence[Run]) -> Curve:
     return Curve(loaded[0]["rounds"], regret.mean((0, 2)), stderr, regret[:, -1])
 
 
-def tell(
-    work: Reproduction, panels: Sequence[Panel], path: Path, columns: int | None = 4
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def tell(work: Reproduction, panels: Sequence[Panel], path: Path, columns: int | None = 4) -> Told:
     """Rows and summary of panels, and their picture: so many in a row; None: a row a problem."""
     curves = [{line.label: curve(work.store, line.runs) for line in p.lines} for p in panels]
     grid = defaultdict(list)
@@ -264,10 +262,9 @@ def rows(store: Store, panels: Sequence[Panel]) -> list[dict[str, Any]]:
 
 
 def _fields(run: Run) -> dict[str, Any]:
-    names = ("problem", "tasks", "data", "policy", "learner", "seed", "sampler", "variance")
-    unused = {} if run.prior else {"sampler": "", "variance": ""}
-    fields = {name: getattr(run, name) for name in (*names, "noise_std")}
-    return fields | unused
+    names = "problem tasks data policy learner seed sampler variance noise_std"
+    fields = {name: getattr(run, name) for name in names.split()}
+    return fields if run.prior else fields | {"sampler": "", "variance": ""}
 
 
 def summary_of(panel: Panel, curves: dict[str, Curve]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,14 @@ from diffts.learning.fits import fit_diagonal, fit_gaussian, fit_mixture
 from diffts.problems import Bidding, get_problem
 from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_versions
 from diffts.reproduction.profile import Profile
-from diffts.reproduction.specs import CALIBRATED_ON_EXACT, DATA, PriorSpec, Run, setup_for
+from diffts.reproduction.specs import (
+    CALIBRATED_ON_EXACT,
+    DATA,
+    PriorSpec,
+    Run,
+    in_digests,
+    plan_for,
+)
 from diffts.reproduction.store import Arrays, Made, Part, Store
 from diffts.stacking import layout
 
@@ -112,7 +119,8 @@ class Reproduction:
     ) -> None:
         self.profile, self.store, self.data_dir = profile, store, data_dir
         self._report, self.done, self.total = report, 0, 0
-        self._problems: dict[str, ProblemData] = {}
+        #: A problem with its data, by name.
+        self.problem = cache(lambda name: ProblemData(name, profile, store))
 
     def report(self, line: str) -> None:
         """Say what is being done."""
@@ -123,12 +131,6 @@ class Reproduction:
         score = "" if np.isnan(now.score) else f", held-out CRPS {now.score:.4g}"
         self.report(f"{name}: {now.phase} {now.done}/{now.steps}{score}")
 
-    def problem(self, name: str) -> ProblemData:
-        """A problem with its data."""
-        if name not in self._problems:
-            self._problems[name] = ProblemData(name, self.profile, self.store)
-        return self._problems[name]
-
     # --- priors --------------------------------------------------------------------------------
 
     def prior(self, spec: PriorSpec) -> DiffusionPrior:
@@ -138,16 +140,15 @@ class Reproduction:
 
     def prior_part(self, spec: PriorSpec) -> Part:
         """Its place, and the digest of how it is learned: changed, it is learned anew."""
-        data = self.problem(spec.problem)
-        setup = setup_for(data.problem, self.profile, spec.learner)
+        data, plan = self.problem(spec.problem), plan_for(spec.problem, self.profile, spec.learner)
         made_from = digest(
-            setup.in_digests,
-            setup.training if spec.is_exact else setup.procedure.settings(),
+            in_digests(plan.network_for(data.problem)),
+            plan.config if spec.is_exact else plan.procedure.settings(),
             spec.learner in CALIBRATED_ON_EXACT,
             data.digest(spec.data, "train", "calibration"),
             FITS_VERSION,
             self.profile.sizes,
-            sampler_versions(() if spec.is_exact else setup.procedure.samplers),
+            sampler_versions(() if spec.is_exact else plan.procedure.samplers),
         )
         return Part(spec.key, made_from, (f"{spec.problem}/priors/{spec.name}",))
 
@@ -173,12 +174,12 @@ class Reproduction:
         data = self.problem(wanted[0].problem)
         lessons = []
         for spec in wanted:
-            setup = setup_for(data.problem, self.profile, spec.learner)
-            how = {"config": setup.training} if spec.is_exact else {"procedure": setup.procedure}
+            plan = plan_for(spec.problem, self.profile, spec.learner)
+            how = {"config": plan.config} if spec.is_exact else {"procedure": plan.procedure}
             start = data.factors(spec.data) if spec.fit else None
             lessons.append(Lesson(*data.past(spec.data), seed=spec.seed, start=start, **how))
         tell = partial(self.tell, data.problem.name)
-        priors = learn_priors(lessons, on_progress=tell, **setup.denoiser)
+        priors = learn_priors(lessons, on_progress=tell, **plan.network_for(data.problem))
         made = []
         for spec, prior in zip(wanted, priors, strict=True):
             if spec.learner in CALIBRATED_ON_EXACT:
