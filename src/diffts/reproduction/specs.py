@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -76,8 +75,8 @@ class Run:
     @property
     def components(self) -> int | None:
         """Of the mixture that it plays with."""
-        matched = re.fullmatch(r"gmmts-(\d+)", self.policy)
-        return int(matched[1]) if matched else None
+        number = self.policy.removeprefix("gmmts-")
+        return int(number) if number.isdigit() else None
 
     @property
     def fit(self) -> str:

@@ -56,7 +56,8 @@ class ProblemData:
     def __init__(self, name: str, profile: Profile, store: Store) -> None:
         self.problem, self.store = get_problem(name), store
         self.actions = self.problem.actions
-        self.sets = self.problem.split(*(profile.sizes or ()), seed=SEED)
+        train, calibration, test = profile.sizes or (None, None, None)
+        self.sets = self.problem.split(train, calibration, test, seed=SEED)
         self.fingerprints = {name: fingerprint(of) for name, of in self.sets._asdict().items()}
 
     def past(self, data: str) -> tuple[Any, Any]:
