@@ -47,10 +47,6 @@ app = typer.Typer(
 )
 
 
-class DeviceError(DifftsError):
-    """A kind of device that is not there."""
-
-
 def run() -> None:
     """Run the command of ``sys.argv`` and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
@@ -130,7 +126,7 @@ def check_device() -> None:
         jax.devices()
     except (AssertionError, RuntimeError) as error:  # the first where CUDA was not installed
         why = f" ({error})" if str(error) else ""
-        raise DeviceError(f"JAX_PLATFORMS={asked}: no such device here{why}") from None
+        raise DifftsError(f"JAX_PLATFORMS={asked}: no such device here{why}") from None
 
 
 def _show_version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,10 +110,8 @@ def fresh_folder(wanted: Path) -> Path:
         _try_file_in(_nearest_folder(wanted))
     except OSError:
         wanted = Path(tempfile.gettempdir()) / wanted.name
-    number, folder = 1, wanted
-    while not _is_ours(folder):
-        number += 1
-        folder = wanted.with_name(f"{wanted.name}-{number}")
+    numbered = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
+    folder = next(filter(_is_ours, chain([wanted], numbered)))
     with contextlib.suppress(ValueError):
         return folder.relative_to(Path.cwd())  # shorter, where it is below
     return folder
@@ -158,10 +156,8 @@ def _refuse_the_same(
 def _is_same(one: str, other: str) -> bool:
     """Whether two places are one file; a device may well be named twice."""
     with contextlib.suppress(OSError):
-        if is_special(Path(one)):
-            return False
-        return one == other or os.path.samefile(one, other)
-    return one == other
+        return not is_special(Path(one)) and os.path.samefile(one, other)
+    return one == other  # one of them is not there yet
 
 
 def _check_suffix(option: str, path: Path) -> None:

@@ -47,7 +47,7 @@ def reproduce(
     from diffts import reproduction
 
     if names_only:
-        table = Table("experiment", "what it shows", show_header=True)
+        table = Table("experiment", "what it shows")
         for name, experiment in reproduction.EXPERIMENTS.items():
             table.add_row(name, experiment.about)
         out.print(table)

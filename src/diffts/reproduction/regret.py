@@ -234,14 +234,14 @@ def curve(store: Store, runs: Sequence[Run]) -> Curve:
 
 def tell(work: Reproduction, panels: Sequence[Panel], path: Path, columns: int | None = 4) -> Told:
     """Rows and summary of panels, and their picture: so many in a row; None: a row a problem."""
-    curves = [{line.label: curve(work.store, line.runs) for line in p.lines} for p in panels]
-    grid = defaultdict(list)
-    for i, (panel, of) in enumerate(zip(panels, curves, strict=True)):
+    grid, summaries = defaultdict(list), []
+    for i, panel in enumerate(panels):
+        of = {line.label: curve(work.store, line.runs) for line in panel.lines}
         drawn = [GridCurve(line.label, *of[line.label][:3], line.reference) for line in panel.lines]
         row = panel.problem if columns is None else i // columns
         grid[row].append(GridPanel(panel.title, drawn))
+        summaries.append(summary_of(panel, of))
     draw_regret_grid(list(grid.values()), path.with_suffix(".png"))
-    summaries = [summary_of(panel, of) for panel, of in zip(panels, curves, strict=True)]
     return rows(work.store, panels), {"panels": summaries}
 
 
