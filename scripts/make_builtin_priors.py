@@ -7,14 +7,14 @@ python scripts/make_builtin_priors.py maze --prior FOLDER                  # lea
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from diffts.diffusion.prior import DiffusionPrior
-from diffts.learning import learn_prior
 from diffts.priors import __file__ as package
 from diffts.problems import get_problem
 from diffts.reproduction.profile import PROFILES
-from diffts.reproduction.specs import setup_for
+from diffts.reproduction.specs import plan_for
 
 #: Narrower where the reproduction's network would be over 3 MB.
 NARROWER = {"popular-niche": {"width": 256}}
@@ -31,9 +31,9 @@ def main() -> None:
         if options.prior is not None:
             prior = DiffusionPrior.load(options.prior)
         else:
-            setup, tasks = setup_for(problem, PROFILES["paper"]), problem.split(seed=0)
-            how = setup.denoiser | {"options": setup.options | NARROWER.get(name, {})}
-            prior = learn_prior(tasks.train, tasks.calibration, config=setup.training, **how)
+            plan = plan_for(name, PROFILES["paper"])
+            plan = replace(plan, options=plan.options | NARROWER.get(name, {}))
+            prior = plan.learn(problem, *problem.split(seed=0)[:2])
         if prior.n_arms != problem.n_arms:
             parser.error(f"{options.prior}: {prior.n_arms} arms, {name} has {problem.n_arms}")
         folder = Path(package).parent / name

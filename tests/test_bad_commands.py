@@ -311,6 +311,27 @@ def test_one_line_and_nothing_half_written(world, line, named):
     assert tree(world) == before
 
 
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "accuracy",
+        "compare groups --policies diffts",
+        "compare groups --policies ucb1",
+        "demo",
+        "groups",
+        "reproduce",
+        "reproduce groups",
+        "train groups --out x",
+        "train groups --out x --data imperfect --sure auto",
+    ],
+)
+def test_work_that_begins_is_noticed(line):
+    """Else a case above could be refused in the middle of it."""
+    with pytest.raises(AssertionError, match="work began"):
+        diffts(*line.split())
+
+
 def test_there_are_enough_of_them():
     assert len({line for line, _ in CASES}) == len(CASES) > 130
 

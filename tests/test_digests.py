@@ -12,7 +12,7 @@ from diffts.problems import PROBLEMS, Corruption, Groups, PopularNiche, get_prob
 from diffts.problems.images import Images
 from diffts.reproduction import EXPERIMENTS, PROFILES, images, pictures
 from diffts.reproduction.digests import KNOWN, fingerprint
-from diffts.reproduction.specs import ABLATED, PriorSpec, Run, diffts, learner_for
+from diffts.reproduction.specs import ABLATED, PriorSpec, Run, diffts, plan_for
 from diffts.reproduction.store import Made, Store
 from diffts.reproduction.work import Reproduction
 
@@ -136,9 +136,9 @@ def test_a_samplers_version_is_covered_where_it_is_used(shop, monkeypatch, sampl
 
 
 def test_samplers_of_the_procedures():
-    ours = learner_for(get_problem("popular-niche"), "ours", PAPER)
+    ours = plan_for("popular-niche", PAPER)
     assert ours.procedure.samplers == {"moment-learned", "moment-damped"}
-    assert ABLATED["paper"].procedure.samplers == {"paper", "paper-sampled-noise"}
+    assert ABLATED["paper"].samplers == {"paper", "paper-sampled-noise"}
 
 
 def test_twenty_groups_know_their_recipe(shop, monkeypatch):

@@ -15,7 +15,6 @@ from diffts.errors import InvalidInputError
 from diffts.learning import PROCEDURES
 from diffts.reproduction import EXPERIMENTS, PROFILES, judge_claims, regret, reproduce
 from diffts.reproduction.images import ImageSet
-from diffts.reproduction.profile import get_profile
 from diffts.reproduction.specs import Run, diffts
 from diffts.reproduction.store import Made, Part, Store
 from diffts.reproduction.work import Reproduction
@@ -203,14 +202,14 @@ def test_bad_requests_are_refused_before_anything_is_done(tmp_path, arguments, m
 
 
 def test_sizes_of_a_profile():
-    paper = get_profile("paper")
+    paper = PROFILES["paper"]
     assert paper.fitted(PROCEDURES["paper"]) == PROCEDURES["paper"]
     small = SMOKE.fitted(PROCEDURES["ipinyou"])
     assert [(p.name, p.steps) for p in small.phases()] == [("warm-up", 2), ("round 1", 2)]
 
 
 def test_fewer_seeds_for_a_first_look(tmp_path):
-    paper = get_profile("paper")
+    paper = PROFILES["paper"]
     assert paper.with_seeds(None) == paper.with_seeds(3) == paper
     one = paper.with_seeds(1)
     panels = [*regret.main_panels(one), *regret.noise_level_panels(one)]

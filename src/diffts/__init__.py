@@ -11,9 +11,9 @@ What people extend is a floor below: samplers and networks in :mod:`diffts.diffu
 :mod:`diffts.bandits`, procedures in :mod:`diffts.learning`, problems in :mod:`diffts.problems`.
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from diffts._lazy import attach
 from diffts._version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from diffts.learning import learn_prior as learn_prior
     from diffts.priors import builtin_prior as builtin_prior
 
-#: The same for Python itself, by module.
+#: The same for Python itself, by module. Imported when first used: a program that needs one part
+#: does not wait for all, and the command line can take a Ctrl-C before JAX is loaded.
 _NAMES = {
     "bandits.agent": "Agent ThompsonSampling",
     "bandits.simulate": "simulate",
@@ -52,6 +53,24 @@ _MOVED = {
     "train_clean": "diffts.learn_prior",
 }  # fmt: skip
 
-__all__ = ["__version__", *(name for names in _NAMES.values() for name in names.split())]
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = ["__version__", *_MODULE_OF]
+
 if not TYPE_CHECKING:  # there a name that is not among the imports above is a mistake
-    __getattr__, __dir__ = attach(__name__, _NAMES, _MOVED)
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULE_OF:
+            globals()[name] = getattr(import_module(f"diffts.{_MODULE_OF[name]}"), name)
+            return globals()[name]
+        if name in _MOVED:
+            raise AttributeError(f"diffts.{name} is now {_MOVED[name]}")
+        if not name.startswith("_"):
+            try:
+                return import_module(f"diffts.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"diffts.{name}":
+                    raise
+        raise AttributeError(f"module 'diffts' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_MODULE_OF})

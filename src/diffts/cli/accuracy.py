@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
-from rich import box
-from rich.table import Table
+from rich.box import SIMPLE_HEAD
 
 from diffts.cli import options as opt
-from diffts.cli.console import out, progress, say
+from diffts.cli.console import out, progress, say, table_of
 from diffts.cli.outputs import check_outputs, do_all, write_json
 from diffts.cli.plugins import load_plugins
-
-if TYPE_CHECKING:
-    from diffts.experiments.accuracy import AccuracyRow
 
 
 def accuracy(
@@ -38,45 +33,36 @@ def accuracy(
     from diffts.experiments.accuracy import DEFAULT_SAMPLERS, NOISE_STDS, measure_accuracy
 
     check_outputs({"--json": json_file}, inputs={"--plugin": plugin})
-    table = Table(
-        "prior",
-        "sampler",
-        title=f"Posterior draws against exact posteriors, {steps} steps",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    for name in ("noise", "observed arm\n(exact)", "error", "unobserved arm\n(exact)", "error"):
-        table.add_column(name, justify="right")
+    title = f"Posterior draws against exact posteriors, {steps} steps"
+    numbers = ("noise", "observed arm\n(exact)", "error", "unobserved arm\n(exact)", "error")
+    narrow: dict[str, Any] = {"box": SIMPLE_HEAD, "pad_edge": False, "collapse_padding": True}
+    table = table_of(title, ["prior", "sampler"], *numbers, **narrow)
     rows = []
     with progress("measuring", None) as advance:
         for row in measure_accuracy(sampler or DEFAULT_SAMPLERS, steps, samples, seed):
             rows.append(row)
-            advance(len(rows), f"{row.prior} {row.sampler}")
+            advance(len(rows), f"{row['prior']} {row['sampler']}")
             table.add_row(
-                row.prior,
-                row.sampler,
-                f"{row.noise_std:g}",
+                row["prior"],
+                row["sampler"],
+                f"{row['noise_std']:g}",
                 *_moments_and_error(row, "observed"),
                 *_moments_and_error(row, "unobserved"),
-                end_section=row.noise_std == NOISE_STDS[-1],
+                end_section=row["noise_std"] == NOISE_STDS[-1],
             )
-    do_all(
-        lambda: write_json(json_file, [dataclasses.asdict(row) for row in rows]),
-        lambda: out.print(table),
-    )
+    do_all(lambda: write_json(json_file, rows), lambda: out.print(table))
     say(
         f"Mean ± sd of {samples} draws a row. 'error' is the larger error of the two, in units "
         f"of the exact sd; Monte Carlo alone gives about {samples**-0.5:.1%}."
     )
 
 
-def _moments_and_error(row: AccuracyRow, arm: str) -> tuple[str, str]:
+def _moments_and_error(row: dict[str, Any], arm: str) -> tuple[str, str]:
     """``mean±sd (exact mean±sd)`` of an arm and the larger of its two errors."""
-    names = [f"{arm}_mean", f"{arm}_sd", f"exact_{arm}_mean", f"exact_{arm}_sd"]
-    values = [getattr(row, name) for name in names]
-    if None in values:
+    mean, sd, exact_mean, exact_sd = (
+        row[f"{of}{arm}_{moment}"] for of in ("", "exact_") for moment in ("mean", "sd")
+    )
+    if mean is None:
         return "-", "-"
-    errors = row.errors()
-    worst = max(abs(errors[name] or 0.0) for name in names[:2])
-    return "{:.3f}±{:.3f} ({:.3f}±{:.3f})".format(*values), f"{worst:.1%}"
+    worst = max(abs(mean - exact_mean), abs(sd - exact_sd)) / exact_sd
+    return f"{mean:.3f}±{sd:.3f} ({exact_mean:.3f}±{exact_sd:.3f})", f"{worst:.1%}"

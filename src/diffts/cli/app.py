@@ -47,10 +47,6 @@ app = typer.Typer(
 )
 
 
-class DeviceError(DifftsError):
-    """A kind of device that is not there."""
-
-
 def run() -> None:
     """Run the command of ``sys.argv`` and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
@@ -84,12 +80,10 @@ def _explain(error: BaseException) -> int | None:
     """Say what went wrong; the exit code, or None for what nobody foresaw."""
     if isinstance(error, KeyboardInterrupt):
         return exit_code_when_stopped()
-    if isinstance(error, InvalidInputError):
-        complain(str(error))
-        return 2
     if isinstance(error, DifftsError):
         complain(str(error))
-    elif isinstance(error, OSError):
+        return 2 if isinstance(error, InvalidInputError) else 1
+    if isinstance(error, OSError):
         where = "standard output" if error.filename is None else error.filename
         complain(f"{where}: {error.strerror or error}")
     elif isinstance(error, MemoryError):
@@ -132,7 +126,7 @@ def check_device() -> None:
         jax.devices()
     except (AssertionError, RuntimeError) as error:  # the first where CUDA was not installed
         why = f" ({error})" if str(error) else ""
-        raise DeviceError(f"JAX_PLATFORMS={asked}: no such device here{why}") from None
+        raise DifftsError(f"JAX_PLATFORMS={asked}: no such device here{why}") from None
 
 
 def _show_version(wanted: bool) -> None:

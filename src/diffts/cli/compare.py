@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from diffts.cli import options as opt
 from diffts.cli.console import progress, say
 from diffts.cli.keeping import kept_priors, kept_training
-from diffts.cli.learning import check_arms, corruption_of, given_priors, learn, make_plan
+from diffts.cli.learning import corruption_of, given_priors, learn, make_plan
 from diffts.cli.outputs import check_outputs, do_all, write_csv, write_json
 from diffts.cli.plugins import load_plugins
 from diffts.cli.race import play, print_outcomes
-from diffts.cli.signals import this_command
 from diffts.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -83,18 +82,17 @@ def compare(
     noise_std = positive_number("noise_std", chosen.noise_std if noise_std is None else noise_std)
     corruption = corruption_of(data, missing=missing, noise=noise, procedure=procedure, sure=sure)
     plan = make_plan(train_steps, procedure, sure)
-    given = given_priors(prior or [], chosen, data, past_tasks)
-    if len(given) not in (0, 1, seeds):
-        raise InvalidInputError(f"--prior: {len(given)} of them for {seeds} seeds")
-    longest = (given[0].schedule if given else Schedule.linear()).n_steps
-    steps = whole_number("steps", longest if steps is None else steps, 1, longest)
+    named = prior or []
+    if len(named) not in (0, 1, seeds):
+        raise InvalidInputError(f"--prior: {len(named)} of them for {seeds} seeds")
     check_outputs(
         {"--json": json_file, "--csv": csv_file, "--figure": figure},
         {"--checkpoint": checkpoint},
-        {"--prior": prior, "--plugin": plugin, "--logs": None if logs is None else [logs]},
+        {"--prior": named, "--plugin": plugin, "--logs": [logs] if logs else None},
     )
-    for one in given:
-        check_arms(one, chosen)
+    given = given_priors(named, chosen, data, past_tasks)
+    longest = (given[0].schedule if given else Schedule.linear()).n_steps
+    steps = whole_number("steps", longest if steps is None else steps, 1, longest)
     horizon = chosen.horizon if horizon is None else horizon
     sets = draw_tasks(chosen, names, horizon, tasks, seed, past_tasks, seeds)
     source = getattr(chosen, "source", "")
@@ -122,9 +120,7 @@ def compare(
                 learned.append(learn(plan, chosen, known, one_seed, folder, what))
     priors: list[Any] = learned or given or [None]
     by_seed = dict(zip(all_seeds, priors * seeds, strict=False))  # one for all, or one for each
-    with kept_priors(
-        learned, Path(f"diffts-{chosen.name}-prior"), lambda more: this_command(*more)
-    ):
+    with kept_priors(learned, Path(f"diffts-{chosen.name}-prior")):
         outcomes = play(comparison, draws, by_seed, samplers, steps)
 
     result = {

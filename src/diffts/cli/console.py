@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -37,9 +37,9 @@ def complain(message: str, kind: str = "error") -> None:
     err.print(f"[{style}]{kind}:[/] {line}", highlight=False, soft_wrap=True)
 
 
-def table_of(title: str, words: list[str], *numbers: str) -> Table:
+def table_of(title: str, words: list[str], *numbers: str, **style: Any) -> Table:
     """An empty table: columns of words, left, and of numbers, right."""
-    table = Table(*words, title=title)
+    table = Table(*words, title=title, **style)
     for name in numbers:
         table.add_column(name, justify="right")
     return table

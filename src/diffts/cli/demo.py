@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +12,6 @@ from diffts.cli.keeping import beside, kept_priors, kept_training
 from diffts.cli.learning import learn
 from diffts.cli.outputs import check_outputs, do_all, write_json
 from diffts.cli.race import play, print_outcomes
-from diffts.cli.signals import this_command
 from diffts.extras import require
 
 
@@ -54,11 +52,9 @@ def demo(
         f"{time.perf_counter() - started:.0f} s."
     )
     policies = {name: name == "diffts" for name in POLICIES}
-    rest = f"--tasks {tasks} --horizon {horizon} --seed {seed} --steps {STEPS}"
-    again = ["compare", problem.name, *shlex.split(rest)]
-    with kept_priors(
-        [prior], beside(folder, "prior"), lambda more: this_command(instead=[*again, *more])
-    ):
+    options = f"--tasks {tasks} --horizon {horizon} --seed {seed} --steps {STEPS}"
+    again = f"compare {problem.name} {options}".split()
+    with kept_priors([prior], beside(folder, "prior"), again):
         outcomes = play(comparison, policies, {seed: prior}, steps=STEPS)
         folder.mkdir(parents=True, exist_ok=True)
     result = summary(outcomes, time.perf_counter() - started)

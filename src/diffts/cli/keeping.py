@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,14 +22,11 @@ _STATES = ("config.json", "seed-*/config.json", "sure-*/config.json", "seed-*/su
 
 @contextmanager
 def kept_training(given: Path | None, default: Path) -> Iterator[Path]:
-    """The folder of a training's state.
+    """The folder of a training's state: the ``--checkpoint`` that was given.
 
-    Where the user asked for none there is one all the same, gone when the work within is done.
-    Whatever ends it before leaves the state there, and a line that says how to go on.
-
-    Args:
-        given: the user's ``--checkpoint``.
-        default: the folder otherwise; with a number if something is there.
+    Where the user asked for none there is one all the same (``default``, with a number if something
+    is there), gone when the work within is done. Whatever ends it before leaves the state there,
+    and a line that says how to go on.
     """
     from diffts.learning import TrainingStopped
 
@@ -42,10 +39,11 @@ def kept_training(given: Path | None, default: Path) -> Iterator[Path]:
     except (InvalidInputError, ElsewhereError):
         raise  # going on would end the same way, or all is done: the state is of no use
     except BaseException as error:
-        lost = isinstance(error, TrainingStopped) and not _has_state(folder)
-        kept = error.folder if lost and isinstance(error, TrainingStopped) else folder
-        keeps |= _has_state(kept)
+        kept = folder
+        if isinstance(error, TrainingStopped) and not _has_state(folder):
+            kept = error.folder
         if _has_state(kept):
+            keeps = True
             command = this_command() if kept == given else this_command("--checkpoint", str(kept))
             complain(f"the training is kept in {kept}; go on with: {command}", "stopped")
         else:
@@ -58,14 +56,12 @@ def kept_training(given: Path | None, default: Path) -> Iterator[Path]:
 
 @contextmanager
 def kept_priors(
-    learned: Sequence[DiffusionPrior], default: Path, go_on: Callable[[list[str]], str]
+    learned: Sequence[DiffusionPrior], default: Path, instead: list[str] | None = None
 ) -> Iterator[None]:
     """If the work within is stopped, save the priors that were learned for it.
 
-    Args:
-        learned: those priors.
-        default: a folder for the first; others get a number.
-        go_on: the command that goes on with some more arguments.
+    The first goes to ``default``, others get a number. With ``--prior`` the same command goes on,
+    or that with the arguments ``instead``.
     """
     try:
         yield
@@ -77,7 +73,8 @@ def kept_priors(
             folders.append(str(fresh_folder(default)))
             save_prior(prior, Path(folders[-1]))
         if folders:
-            command = go_on([word for folder in folders for word in ("--prior", folder)])
+            more = [word for folder in folders for word in ("--prior", folder)]
+            command = this_command(*more, instead=instead)
             kept = "the prior is" if len(folders) == 1 else "the priors are"
             complain(f"{kept} kept in {', '.join(folders)}; go on with: {command}", "stopped")
         raise

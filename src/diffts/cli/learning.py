@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 def corruption_of(data: str, **only_imperfect: float | str | None) -> Corruption | None:
-    """What makes the data imperfect; None for exact data.
-
-    Args:
-        data: 'exact' or 'imperfect'.
-        only_imperfect: options that say more about imperfect data; None where not given.
-    """
+    """What makes the data imperfect; None for exact data, of which there is no more to say."""
     from diffts.problems import Corruption
     from diffts.validation import one_of
 
@@ -50,31 +45,26 @@ def make_plan(
     from diffts.learning import PROCEDURES, TrainingConfig
     from diffts.validation import one_of
 
-    plan = LearningPlan(network=None if network is None else one_of("network", network, NETWORKS))
-    base = TrainingConfig() if paper else plan.config
-    config = dataclasses.replace(base, steps=train_steps)
     named = PROCEDURES[one_of("procedure", procedure or "default", PROCEDURES)]
     if sure is not None and sure != "auto":
-        named = dataclasses.replace(named, sure=_number(sure))
-    return dataclasses.replace(
-        plan,
-        config=config,
+        try:
+            weight = float(sure)
+        except ValueError:
+            raise InvalidInputError(f"sure: expected a number or 'auto', got {sure!r}") from None
+        named = dataclasses.replace(named, sure=weight)
+    config = TrainingConfig() if paper else LearningPlan.config
+    return LearningPlan(
+        network=None if network is None else one_of("network", network, NETWORKS),
+        config=dataclasses.replace(config, steps=train_steps),
         procedure=named.scaled(train_steps / 15_000),
         choose_sure=sure == "auto",
     )
 
 
-def _number(sure: str) -> float:
-    try:
-        return float(sure)
-    except ValueError:
-        raise InvalidInputError(f"sure: expected a number or 'auto', got {sure!r}") from None
-
-
 def given_priors(
     names: Sequence[str], problem: Problem, data: str = "exact", past_tasks: int | None = None
 ) -> list[DiffusionPrior]:
-    """The priors that the user names: folders, or 'builtin'."""
+    """The priors over a problem's arms that the user names: folders, or 'builtin'."""
     from diffts.diffusion.prior import DiffusionPrior
     from diffts.priors import builtin_prior
 
@@ -87,18 +77,15 @@ def given_priors(
             "--past-tasks: a built-in prior has seen all 5000 (bidding: 1200) past tasks; "
             "others would race with fewer"
         )
-    return [
-        builtin_prior(problem.name) if name == "builtin" else DiffusionPrior.load(name)
-        for name in names
-    ]
-
-
-def check_arms(prior: DiffusionPrior, problem: Problem) -> None:
-    """Refuse a prior over other arms than the problem's."""
-    if prior.n_arms != problem.n_arms:
-        raise InvalidInputError(
-            f"prior: has {prior.n_arms} arms, {problem.name} has {problem.n_arms}"
-        )
+    priors = []
+    for name in names:
+        prior = builtin_prior(problem.name) if name == "builtin" else DiffusionPrior.load(name)
+        if prior.n_arms != problem.n_arms:
+            raise InvalidInputError(
+                f"prior: has {prior.n_arms} arms, {problem.name} has {problem.n_arms}"
+            )
+        priors.append(prior)
+    return priors
 
 
 def learn(

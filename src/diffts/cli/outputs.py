@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,19 +35,15 @@ def check_outputs(
 ) -> None:
     """Say that a result cannot be written before the work, not after it.
 
-    Args:
-        files: path of each option that names a file; one with 'figure' in it names a picture.
-        folders: the same of folders to be made or filled.
-        inputs: paths of each option of what is read, which must not be written over.
-        out_kind: what the folder of --out is to hold, if one thing.
+    By option: files (of a picture if it has 'figure' in it), folders to be made or filled, and
+    what is read, which must not be written over. ``out_kind``: what --out is to hold, if one thing.
     """
     to_fill = {name: path for name, path in (folders or {}).items() if path is not None}
     to_write = {name: path for name, path in files.items() if path is not None}
     _refuse_the_same(to_write | to_fill, inputs or {})
     for option, path in to_fill.items():
         with _as_users_mistake(option, path):
-            _check_folder(option, path)
-            _check_kind(option, path, TRAINING if option == "--checkpoint" else out_kind)
+            _check_folder(option, path, TRAINING if option == "--checkpoint" else out_kind)
     made = [Path(os.path.realpath(path)) for path in to_fill.values()]
     for option, path in to_write.items():
         with _as_users_mistake(option, path):
@@ -114,10 +110,8 @@ def fresh_folder(wanted: Path) -> Path:
         _try_file_in(_nearest_folder(wanted))
     except OSError:
         wanted = Path(tempfile.gettempdir()) / wanted.name
-    number, folder = 1, wanted
-    while not _is_ours(folder):
-        number += 1
-        folder = wanted.with_name(f"{wanted.name}-{number}")
+    numbered = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
+    folder = next(filter(_is_ours, chain([wanted], numbered)))
     with contextlib.suppress(ValueError):
         return folder.relative_to(Path.cwd())  # shorter, where it is below
     return folder
@@ -162,10 +156,8 @@ def _refuse_the_same(
 def _is_same(one: str, other: str) -> bool:
     """Whether two places are one file; a device may well be named twice."""
     with contextlib.suppress(OSError):
-        if is_special(Path(one)):
-            return False
-        return one == other or os.path.samefile(one, other)
-    return one == other
+        return not is_special(Path(one)) and os.path.samefile(one, other)
+    return one == other  # one of them is not there yet
 
 
 def _check_suffix(option: str, path: Path) -> None:
@@ -194,22 +186,19 @@ def _check_file(option: str, path: Path, made: list[Path]) -> None:
         raise InvalidInputError(f"{option}: no folder {parent}")
 
 
-def _check_folder(option: str, path: Path) -> None:
+def _check_folder(option: str, path: Path, kind: str | None) -> None:
+    """Refuse what is no folder, or holds something else than what is to be saved there."""
     nearest = _nearest_folder(path)
     for one in (path, nearest):
         if os.path.lexists(one) and not one.is_dir():
             raise InvalidInputError(f"{option}: {one} is not a folder")
     _try_file_in(nearest)
-
-
-def _check_kind(option: str, folder: Path, kind: str | None) -> None:
-    """Refuse a folder that holds something else than what is to be saved there."""
     try:
-        header = json.loads((folder / _CONFIG).read_bytes())
+        header = json.loads((path / _CONFIG).read_bytes())
     except (OSError, ValueError):
         return
     if kind is not None and (not isinstance(header, dict) or header.get("kind") != kind):
-        raise InvalidInputError(f"{option}: {folder} holds another {_CONFIG}; choose another")
+        raise InvalidInputError(f"{option}: {path} holds another {_CONFIG}; choose another")
 
 
 def _nearest_folder(path: Path) -> Path:

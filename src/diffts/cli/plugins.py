@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 
 from diffts.errors import InvalidInputError
 
@@ -15,16 +14,13 @@ from diffts.errors import InvalidInputError
 def load_plugins(files: Sequence[Path] | None) -> None:
     """Run each file as a module of its own; it adds to ``PROBLEMS``, ``POLICIES`` and so on."""
     for number, file in enumerate(files or ()):
-        name = f"diffts_plugin_{number}"
-        loader = SourceFileLoader(name, str(file.resolve()))
-        spec = importlib.util.spec_from_loader(name, loader)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # where dataclasses look for their module
+        module, path = ModuleType(f"diffts_plugin_{number}"), file.resolve()
+        module.__file__ = str(path)
+        sys.modules[module.__name__] = module  # where dataclasses look for their module
         try:
-            loader.exec_module(module)
+            exec(compile(path.read_bytes(), path, "exec"), vars(module))
         except (Exception, SystemExit) as error:
-            raise InvalidInputError(f"--plugin: {file}{_where(error, loader.path)}") from error
+            raise InvalidInputError(f"--plugin: {file}{_where(error, str(path))}") from error
 
 
 def _where(error: BaseException, path: str) -> str:

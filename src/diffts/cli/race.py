@@ -19,14 +19,9 @@ def play(
     samplers: Sequence[str] = ("paper",),
     steps: int | None = None,
 ) -> dict[str, Outcome]:
-    """All policies on the same tasks, once for each seed.
+    """All policies on the same tasks, once for each seed and its prior.
 
-    Args:
-        comparison: the problem, its tasks, and the baselines' fits.
-        policies: names of policies; those that draw from a prior play once for each sampler.
-        priors: for each seed, the prior to play with.
-        samplers: names of samplers.
-        steps: length of their chains.
+    Those of which ``policies`` says that they draw from a prior play once for each sampler.
     """
     from diffts.experiments.compare import Outcome
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -31,9 +30,7 @@ def reproduce(
     ] = None,
     data_dir: Annotated[
         Path | None,
-        opt.problem(
-            "Folder with mnist/, fashion_mnist/ and ipinyou_slots/ (real data).", path="DIR"
-        ),
+        opt.problem("Real data: mnist/, fashion_mnist/ and ipinyou_slots/ are there.", path="DIR"),
     ] = None,
     folder: Annotated[
         Path | None, opt.output("Folder for results; out/reproduce-PROFILE.", "--out", path="DIR")
@@ -50,7 +47,7 @@ def reproduce(
     from diffts import reproduction
 
     if names_only:
-        table = Table("experiment", "what it shows", show_header=True)
+        table = Table("experiment", "what it shows")
         for name, experiment in reproduction.EXPERIMENTS.items():
             table.add_row(name, experiment.about)
         out.print(table)
@@ -65,22 +62,12 @@ def reproduce(
         def report(line: str, done: int, total: int) -> None:
             advance(done, line, total)
             if not err.is_terminal:  # no bar in a log: lines instead
-                elapsed = time.perf_counter() - started
-                err.print(
-                    f"{elapsed:6.0f} s  {done}/{total}  {line}", highlight=False, soft_wrap=True
-                )
+                told = f"{time.perf_counter() - started:6.0f} s  {done}/{total}  {line}"
+                err.print(told, highlight=False, soft_wrap=True)
 
         try:
-            outcome = reproduction.reproduce(
-                names or (),
-                profile,
-                folder,
-                data_dir,
-                problem or (),
-                report,
-                finished_only=finished,
-                seeds=seeds,
-            )
+            asked = (names or (), profile, folder, data_dir, problem or (), report)
+            outcome = reproduction.reproduce(*asked, finished_only=finished, seeds=seeds)
         except KeyboardInterrupt:
             complain(f"finished parts are kept; go on with: {this_command()}", "stopped")
             raise
@@ -89,17 +76,12 @@ def reproduce(
         table.add_row(name, result)
     out.print(table)
     if outcome.get("claims") == "done":
-        _print_claims(reproduction.judge_claims(folder), reproduction.tally)
+        verdicts = reproduction.judge_claims(folder)
+        table = Table("the paper says", "measured", "agrees", show_lines=True)
+        for claim, measured, agrees in verdicts:
+            table.add_row(claim, measured, {True: "yes", False: "no", None: "-"}[agrees])
+        out.print(table)
+        out.print(reproduction.tally(verdicts).in_words, highlight=False)
         if profile == "smoke":
             out.print("Everything was tiny: these verdicts say nothing about the paper.")
     say(f"{time.perf_counter() - started:.0f} s; results in {folder}/")
-
-
-def _print_claims(verdicts: list[Any], tally: Callable[..., Any]) -> None:
-    """The paper's claims beside what was measured."""
-    words = {True: "yes", False: "no", None: "-"}
-    table = Table("the paper says", "measured", "agrees", show_lines=True)
-    for claim, measured, agrees in verdicts:
-        table.add_row(claim, measured, words[agrees])
-    out.print(table)
-    out.print(tally(verdicts).in_words, highlight=False)

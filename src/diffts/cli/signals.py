@@ -54,11 +54,9 @@ def exit_code_when_stopped() -> int:
 
 
 def this_command(*more: str, instead: list[str] | None = None) -> str:
-    """The command that is running with further arguments, to be pasted into a shell.
+    """The command that is running with ``more`` arguments, to be pasted into a shell.
 
-    Args:
-        *more: those arguments.
-        instead: arguments in the place of the ones it was started with.
+    ``instead`` are arguments in the place of the ones it was started with.
     """
     started = sys.argv[0]
     by_module = os.path.basename(started) in ("__main__.py", "-m")

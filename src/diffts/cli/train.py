@@ -44,12 +44,8 @@ def train(
     from diffts.experiments.compare import as_known, past_and_test
     from diffts.problems import get_problem
 
-    check_outputs(
-        {},
-        {"--out": folder, "--checkpoint": checkpoint},
-        {"--plugin": plugin},
-        out_kind=PRIOR,
-    )
+    folders = {"--out": folder, "--checkpoint": checkpoint}
+    check_outputs({}, folders, {"--plugin": plugin}, out_kind=PRIOR)
     chosen = get_problem(problem)
     plan = make_plan(train_steps, procedure, sure, network, paper)
     corruption = corruption_of(data, missing=missing, noise=noise, procedure=procedure, sure=sure)

@@ -20,38 +20,6 @@ DEFAULT_SAMPLERS = ("paper", "moment")
 
 
 @dataclasses.dataclass(frozen=True)
-class AccuracyRow:
-    """Moments of a sampler's draws beside the exact ones.
-
-    The observed arm is arm 0; the unobserved one is the last arm (None with a single arm).
-    """
-
-    prior: str
-    sampler: str
-    steps: int
-    noise_std: float
-    observed_mean: float
-    observed_sd: float
-    unobserved_mean: float | None
-    unobserved_sd: float | None
-    exact_observed_mean: float
-    exact_observed_sd: float
-    exact_unobserved_mean: float | None
-    exact_unobserved_sd: float | None
-
-    def errors(self) -> dict[str, float | None]:
-        """Errors of the four moments, in units of the exact standard deviation of that arm."""
-        named: dict[str, float | None] = {}
-        for arm in ("observed", "unobserved"):
-            for moment in ("mean", "sd"):
-                got = getattr(self, f"{arm}_{moment}")
-                exact = getattr(self, f"exact_{arm}_{moment}")
-                unit = getattr(self, f"exact_{arm}_sd")
-                named[f"{arm}_{moment}"] = None if got is None else (got - exact) / unit
-        return named
-
-
-@dataclasses.dataclass(frozen=True)
 class _Case:
     distribution: Gaussian | GaussianMixture
     observations: tuple[float, ...]  # of the first arms; the others are unobserved
@@ -96,16 +64,17 @@ def measure_accuracy(
     steps: int = 100,
     samples: int = 50_000,
     seed: int = 0,
-) -> Iterator[AccuracyRow]:
+) -> Iterator[dict[str, Any]]:
     """One row for each prior, noise level and sampler, as it is measured.
+
+    A row has moments of a sampler's draws beside the exact ones. The observed arm is arm 0; the
+    unobserved one is the last arm (None with a single arm).
 
     The moments' Monte-Carlo errors, in units of the exact standard deviation, are about
     ``1/√samples`` (mean) and ``1/√(2 samples)`` (standard deviation).
     """
-    samples = whole_number("samples", samples, 2)
-    check_memory(
-        "samples", samples, 64 * max(case.distribution.mean.size for case in CASES.values())
-    )
+    most_arms = max(case.distribution.mean.size for case in CASES.values())
+    check_memory("samples", whole_number("samples", samples, 2), 64 * most_arms)
     for sampler in samplers:
         one_of("sampler", sampler, SAMPLERS)
     for name, case in CASES.items():
@@ -119,12 +88,16 @@ def measure_accuracy(
                 draws = prior.posterior_sample(
                     evidence, n=samples, steps=steps, sampler=sampler, seed=seed
                 ).astype(np.float64)
-                drawn = _two_arms(draws.mean(0), draws.std(0), hidden)
-                wanted = _two_arms(exact.mean, exact.std, hidden)
-                yield AccuracyRow(name, sampler, steps, noise_std, *drawn, *wanted)
+                labels = {"prior": name, "sampler": sampler, "steps": steps, "noise_std": noise_std}
+                drawn = _moments("", draws.mean(0), draws.std(0), hidden)
+                yield labels | drawn | _moments("exact_", exact.mean, exact.std, hidden)
 
 
-def _two_arms(mean: Any, sd: Any, hidden: bool) -> tuple[float, float, float | None, float | None]:
+def _moments(of: str, mean: Any, sd: Any, hidden: bool) -> dict[str, float | None]:
     """Both moments of the first arm, and of the last one if that is not observed."""
-    last = (float(mean[-1]), float(sd[-1])) if hidden else (None, None)
-    return float(mean[0]), float(sd[0]), *last
+    places = {"observed": 0, "unobserved": -1 if hidden else None}
+    return {
+        f"{of}{arm}_{moment}": None if place is None else float(values[place])
+        for arm, place in places.items()
+        for moment, values in (("mean", mean), ("sd", sd))
+    }

@@ -16,7 +16,7 @@ from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
-from diffts.experiments.limits import check_memory, check_rounds
+from diffts.experiments.limits import check_memory
 from diffts.extras import require
 from diffts.learning.fits import fit_diagonal, fit_gaussian, fit_mixture
 from diffts.problems import Corruption, Problem, TaskSets, corrupt
@@ -24,6 +24,8 @@ from diffts.problems.problem import Tasks
 from diffts.seeding import MOST_SEED
 from diffts.validation import whole_number
 
+#: Pulls are counted in 32-bit floats, which from here on no longer grow by one.
+MOST_ROUNDS = 2**24
 #: Bytes that an arm of a task takes while it is drawn, copied and learned from: eight doubles.
 BYTES_OF_AN_ENTRY = 64
 #: Bytes of what a policy's run keeps of a task: three numbers at up to 250 rounds, twice.
@@ -36,23 +38,14 @@ class PriorWantedError(InvalidInputError):
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A problem, what is known of past tasks, and new tasks; each baseline's fit is made once.
-
-    Attributes:
-        problem: the problem.
-        past: exact mean rewards ``(N, K)``, or evidence about them.
-        test: mean rewards of the tasks to play ``(tasks, K)``.
-        horizon: rounds in each.
-        noise_std: assumed noise level ``σ̂``; None for the problem's.
-        seed: seed of the mixtures' fits.
-    """
+    """A problem, what is known of past tasks, and new tasks; each baseline's fit is made once."""
 
     problem: Problem
-    past: Tasks | Evidence
-    test: Tasks
-    horizon: int
-    noise_std: float | None = None
-    seed: int = 0
+    past: Tasks | Evidence  # exact mean rewards (N, K), or evidence about them
+    test: Tasks  # mean rewards of the tasks to play (tasks, K)
+    horizon: int  # rounds in each
+    noise_std: float | None = None  # assumed noise level σ̂; None for the problem's
+    seed: int = 0  # of the mixtures' fits
 
     @functools.cached_property
     def gaussian(self) -> Gaussian:
@@ -78,11 +71,7 @@ class Comparison:
     ) -> Policy:
         """The policy of that name, made for this problem from what is known of past tasks.
 
-        Args:
-            name: a registered name.
-            prior: the diffusion prior, where the policy draws from one.
-            sampler: how it is drawn from.
-            steps: length of that chain; None for the whole one.
+        ``prior``, ``sampler`` and ``steps`` are of policies that draw from a diffusion prior.
         """
 
         def learned() -> DiffusionPrior:
@@ -129,16 +118,10 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A policy's runs on the same tasks, one for each seed.
-
-    Attributes:
-        policy: its name.
-        sampler: what it drew with; None for a policy without a diffusion prior.
-        runs: for each seed, what happened.
-    """
+    """A policy's runs on the same tasks, one for each seed."""
 
     policy: str
-    sampler: str | None
+    sampler: str | None  # None for a policy without a diffusion prior
     runs: Mapping[int, Simulation]
 
     @property
@@ -247,7 +230,7 @@ def draw_tasks(
         check_policy(policy)
     if len(set(policies)) < len(policies):
         raise InvalidInputError("policies: one is given twice")
-    check_rounds(horizon)
+    whole_number("horizon", horizon, 1, MOST_ROUNDS)
     runs = BYTES_OF_A_RUN * len(policies)
     played = problem.default_sizes[2] if tasks is None else whole_number("tasks", tasks, 1)
     check_memory("tasks", played, BYTES_OF_AN_ENTRY * problem.n_arms + runs)

@@ -24,23 +24,14 @@ _TRAINING = TrainingConfig(decay="cosine", ema_decay=0.995)
 
 @dataclasses.dataclass(frozen=True)
 class LearningPlan:
-    """A network and its training; None stands for the problem's own advice.
+    """A network and its training; None stands for the problem's own advice."""
 
-    Attributes:
-        network: name of the network.
-        options: its sizes.
-        predicts: what it predicts.
-        config: the training from exact means.
-        procedure: the same from evidence.
-        choose_sure: from evidence, choose λ by the held-out score.
-    """
-
-    network: str | None = None
-    options: dict[str, Any] | None = None
+    network: str | None = None  # its name
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)  # its sizes
     predicts: str | None = None
-    config: TrainingConfig = _TRAINING
-    procedure: Procedure = PROCEDURES["default"]
-    choose_sure: bool = False
+    config: TrainingConfig = _TRAINING  # from exact means
+    procedure: Procedure = PROCEDURES["default"]  # the same from evidence
+    choose_sure: bool = False  # from evidence, choose λ by the held-out score
 
     def network_for(self, problem: Problem) -> dict[str, Any]:
         """Network, options and prediction: this plan's, else the problem's own advice."""
@@ -49,7 +40,7 @@ class LearningPlan:
             advice = SuggestedNetwork(str(self.network))
         return {
             "network": advice.name,
-            "options": {**advice.options, **(self.options or {})},
+            "options": {**advice.options, **self.options},
             "predicts": self.predicts or advice.predicts,
         }
 

@@ -12,11 +12,12 @@ from diffts.errors import InvalidInputError
 from diffts.reproduction import pictures, regret
 from diffts.reproduction.claims import judge_claims, tally
 from diffts.reproduction.images import ImageSet, tell_images
-from diffts.reproduction.pictures import Piece, Told
-from diffts.reproduction.profile import Profile, get_profile
+from diffts.reproduction.pictures import Piece
+from diffts.reproduction.profile import PROFILES, Profile
 from diffts.reproduction.regret import Panel
-from diffts.reproduction.store import Store, write_json, write_rows
+from diffts.reproduction.store import Store, Told, write_json, write_rows
 from diffts.reproduction.work import Report, Reproduction
+from diffts.validation import one_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,15 +119,11 @@ def reproduce(
     Returns:
         For each experiment 'done', how much of it is, or why it was left out.
     """
-    sizes = get_profile(profile).with_seeds(seeds)
-    for option, asked, known in (
-        ("name", names, EXPERIMENTS),
-        ("--problem", problems, regret.TITLES),
-    ):
-        for one in asked:
-            if one not in known:
-                choices = ", ".join(known)
-                raise InvalidInputError(f"{option}: unknown {one!r}; choose from {choices}")
+    sizes = PROFILES[one_of("--profile", profile, PROFILES)].with_seeds(seeds)
+    for name in names:
+        one_of("name", name, EXPERIMENTS)
+    for problem in problems:
+        one_of("--problem", problem, regret.TITLES)
     if finished_only and problems:
         raise InvalidInputError("--problem: has no meaning with --finished, which runs nothing")
     if finished_only and not (folder / "parts").is_dir():

@@ -11,12 +11,7 @@ from diffts.validation import finite_array, whole_number
 
 
 def masked_rmse(truth: ArrayLike, reconstructed: ArrayLike, mask: ArrayLike) -> float:
-    """Root mean square error over the hidden pixels, where ``mask`` is False.
-
-    Args:
-        truth: the images, shape ``(n, P)``.
-        reconstructed: the same images, filled in, shape ``(n, P)``.
-        mask: True where a pixel was observed, shape ``(n, P)``.
+    """Root mean square error of images ``(n, P)`` over their hidden pixels, not in ``mask``.
 
     >>> masked_rmse([[0.0, 0.0, 0.0]], [[9.0, 3.0, 4.0]], [[True, False, False]])  # √(25 / 2)
     3.5355...
@@ -40,12 +35,8 @@ def frechet_distance(real: ArrayLike, generated: ArrayLike, components: int = 32
 
         |m_1 - m_2|² + tr(C_1 + C_2 - 2 (C_1 C_2)^{1/2})
 
-    It is 0 for equal sets. It grows as the sets shrink, so compare sets of the same sizes only.
-
-    Args:
-        real: images, shape ``(n, P)``.
-        generated: images, shape ``(m, P)``.
-        components: number of principal components.
+    It is 0 for equal sets ``(n, P)``, ``(m, P)``. It grows as the sets shrink, so compare sets of
+    the same sizes only.
 
     >>> square = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     >>> round(frechet_distance(square, square + [3.0, 4.0], components=2), 6)
@@ -68,13 +59,9 @@ def frechet_distance(real: ArrayLike, generated: ArrayLike, components: int = 32
 def diversity(real: ArrayLike, generated: ArrayLike) -> float:
     """How far apart generated images lie, relative to real ones.
 
-    The mean distance of a generated image to its nearest other generated one, divided by the same
-    for the first ``m`` real images: about 1 for draws as varied as the data, 0 for copies of
-    one image.
-
-    Args:
-        real: images, shape ``(n, P)`` with ``n >= m``.
-        generated: images, shape ``(m, P)``.
+    The mean distance of a generated image ``(m, P)`` to its nearest other generated one, divided by
+    the same for the first ``m`` real images ``(n, P)``: about 1 for draws as varied as the data, 0
+    for copies of one image.
 
     >>> corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     >>> diversity(corners, corners / 2)

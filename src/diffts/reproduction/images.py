@@ -22,9 +22,9 @@ from diffts.problems import Corruption
 from diffts.problems.images import Images, read_images, stand_in_digits
 from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_versions
 from diffts.reproduction.image_scores import diversity, frechet_distance, masked_rmse
-from diffts.reproduction.pictures import Piece, Told
+from diffts.reproduction.pictures import Piece
 from diffts.reproduction.specs import IMPERFECT
-from diffts.reproduction.store import Made, Part
+from diffts.reproduction.store import Made, Part, Told
 from diffts.reproduction.work import SEED, Reproduction
 
 SHOWN = 40

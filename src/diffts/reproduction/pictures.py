@@ -19,15 +19,12 @@ from diffts.problems.groups import hide, recall_precision
 from diffts.problems.maze import IMAGE_SIDE, OPEN, WALL, to_image
 from diffts.reproduction.digests import digest, fingerprint, sampler_versions
 from diffts.reproduction.regret import ABLATION_PROBLEMS, TITLES
-from diffts.reproduction.specs import PriorSpec
-from diffts.reproduction.store import Made, Part
+from diffts.reproduction.specs import PriorSpec, slug
+from diffts.reproduction.store import Made, Part, Told
 from diffts.reproduction.work import SEED, Reproduction, exact_errors
 
 SHOWN = 16  # tasks in a panel
 MIXTURE = 25
-
-#: Rows of a table, and what a summary says beside how it was made.
-Told = tuple[list[dict[str, Any]], dict[str, Any]]
 
 
 class Piece(NamedTuple):
@@ -105,8 +102,8 @@ def tell_tasks(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told:
             }
             draw_images(images, file, IMAGE_SIDE, IMAGE_SIDE, columns=4, title=title)
         else:
-            groups = PopularNiche.group_of_arm if piece.problem == "popular-niche" else None
-            order = None if groups is None else np.argsort(groups, kind="stable")
+            by_group = np.argsort(PopularNiche.group_of_arm, kind="stable")
+            order = by_group if piece.problem == "popular-niche" else None
             draw_tasks(panels, file, order=order, title=title)
         for name, values in panels.items():
             numbers = {what: round(float(of(values)), 5) for what, of in columns.items()}
@@ -193,14 +190,13 @@ def calibration_pieces(work: Reproduction) -> list[Piece]:
         row = (spec.problem, spec.learner, *errors)
         return Made({}, dict(zip(_CALIBRATION_COLUMNS, row, strict=True)))
 
-    places = {"ours": "ours", "paper": "paper", "paper, λ = 0": "paper-0"}
     pieces = []
     for problem in TITLES:
-        for learner, place in places.items():
-            if learner == "ours" or problem in ABLATION_PROBLEMS:
-                spec = PriorSpec(problem, "imperfect", learner)
-                part = Part(f"{problem}/calibration-{place}", work.prior_part(spec).digest)
-                pieces.append(Piece(problem, part, partial(make, spec), work.rests_on(spec)))
+        papers = ("paper", "paper, λ = 0") if problem in ABLATION_PROBLEMS else ()
+        for learner in ("ours", *papers):
+            spec, place = PriorSpec(problem, "imperfect", learner), slug(learner)
+            part = Part(f"{problem}/calibration-{place}", work.prior_part(spec).digest)
+            pieces.append(Piece(problem, part, partial(make, spec), work.rests_on(spec)))
     return pieces
 
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from diffts.learning import Procedure
-from diffts.validation import one_of, whole_number
+from diffts.validation import whole_number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,8 +91,3 @@ PROFILES = {
         drawn_images=40,
     ),
 }
-
-
-def get_profile(name: str) -> Profile:
-    """The profile of that name."""
-    return PROFILES[one_of("--profile", name, PROFILES)]

@@ -18,7 +18,7 @@ from diffts.experiments.compare import standard_error
 from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
 from diffts.reproduction.profile import Profile
 from diffts.reproduction.specs import ABLATED, WARM_UPS, Run, diffts
-from diffts.reproduction.store import Store
+from diffts.reproduction.store import Store, Told
 from diffts.reproduction.work import Reproduction
 
 MAIN_PROBLEMS = ("popular-niche", "bidding", "maze")
@@ -232,18 +232,16 @@ def curve(store: Store, runs: Sequence[Run]) -> Curve:
     return Curve(loaded[0]["rounds"], regret.mean((0, 2)), stderr, regret[:, -1])
 
 
-def tell(
-    work: Reproduction, panels: Sequence[Panel], path: Path, columns: int | None = 4
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def tell(work: Reproduction, panels: Sequence[Panel], path: Path, columns: int | None = 4) -> Told:
     """Rows and summary of panels, and their picture: so many in a row; None: a row a problem."""
-    curves = [{line.label: curve(work.store, line.runs) for line in p.lines} for p in panels]
-    grid = defaultdict(list)
-    for i, (panel, of) in enumerate(zip(panels, curves, strict=True)):
+    grid, summaries = defaultdict(list), []
+    for i, panel in enumerate(panels):
+        of = {line.label: curve(work.store, line.runs) for line in panel.lines}
         drawn = [GridCurve(line.label, *of[line.label][:3], line.reference) for line in panel.lines]
         row = panel.problem if columns is None else i // columns
         grid[row].append(GridPanel(panel.title, drawn))
+        summaries.append(summary_of(panel, of))
     draw_regret_grid(list(grid.values()), path.with_suffix(".png"))
-    summaries = [summary_of(panel, of) for panel, of in zip(panels, curves, strict=True)]
     return rows(work.store, panels), {"panels": summaries}
 
 
@@ -264,10 +262,9 @@ def rows(store: Store, panels: Sequence[Panel]) -> list[dict[str, Any]]:
 
 
 def _fields(run: Run) -> dict[str, Any]:
-    names = ("problem", "tasks", "data", "policy", "learner", "seed", "sampler", "variance")
-    unused = {} if run.prior else {"sampler": "", "variance": ""}
-    fields = {name: getattr(run, name) for name in (*names, "noise_std")}
-    return fields | unused
+    names = "problem tasks data policy learner seed sampler variance noise_std"
+    fields = {name: getattr(run, name) for name in names.split()}
+    return fields if run.prior else fields | {"sampler": "", "variance": ""}
 
 
 def summary_of(panel: Panel, curves: dict[str, Curve]) -> dict[str, Any]:
@@ -295,7 +292,7 @@ def summary_of(panel: Panel, curves: dict[str, Curve]) -> dict[str, Any]:
             "stderr_of_that": float(standard_error(gap)) if gap.size > 1 else None,
             **of_all_seeds,
             "components": run.components,
-            "sure": ABLATED[run.learner].procedure.sure if run.learner in ABLATED else None,
+            "sure": ABLATED[run.learner].sure if run.learner in ABLATED else None,
             "reference": line.reference,
         }
     return {

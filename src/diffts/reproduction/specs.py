@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
+from diffts.experiments.learning_plan import LearningPlan
 from diffts.learning import PROCEDURES, OurProcedure, PaperProcedure, Procedure, TrainingConfig
-from diffts.problems import Corruption, Problem
+from diffts.problems import Corruption
 from diffts.reproduction.profile import Profile
-from diffts.validation import one_of
 
 IMPERFECT = Corruption(missing=0.5, noise=0.1)
 #: What priors are learned from; None is exact mean rewards, 'perfect data' in the paper's words.
@@ -34,7 +33,22 @@ class PriorSpec:
     @property
     def name(self) -> str:
         """Its name in the store, among the priors of its problem."""
-        return f"{self.data}-{_slug(self.learner)}-seed{self.seed}"
+        return f"{self.data}-{slug(self.learner)}-seed{self.seed}"
+
+    @property
+    def key(self) -> str:
+        """Place of its note in the store."""
+        return f"{self.problem}/times/{self.name}"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is learned from exact mean rewards."""
+        return DATA[self.data] is None
+
+    @property
+    def fit(self) -> str:
+        """The fit that it starts from; our procedure has one, for imperfect data."""
+        return "factors" if self.learner == "ours" and not self.is_exact else ""
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -61,15 +75,20 @@ class Run:
     @property
     def components(self) -> int | None:
         """Of the mixture that it plays with."""
-        matched = re.fullmatch(r"gmmts-(\d+)", self.policy)
-        return int(matched[1]) if matched else None
+        number = self.policy.removeprefix("gmmts-")
+        return int(number) if number.isdigit() else None
+
+    @property
+    def fit(self) -> str:
+        """The fit that is kept for it: a mixture can take minutes."""
+        return f"mixture{self.components}" if self.components else ""
 
     @property
     def key(self) -> str:
         """Its place in the store."""
         parts = [self.data, self.policy, f"sigma{self.noise_std:g}"]
         if self.prior:
-            parts += [_slug(self.learner), f"seed{self.seed}", self.sampler, self.variance]
+            parts += [slug(self.learner), f"seed{self.seed}", self.sampler, self.variance]
         elif self.seed:
             parts.append(f"seed{self.seed}")
         if self.tasks != "test":
@@ -82,10 +101,10 @@ def diffts(problem: str, data: str, noise_std: float, learner: str = "ours", **m
     return Run(problem, data, "diffts", noise_std, learner, **more)
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
     """Letters, digits and points; everything else is left out.
 
-    >>> _slug("paper, λ = 0.1")
+    >>> slug("paper, λ = 0.1")
     'paper-0.1'
     """
     kept = "".join(c if c.isascii() and (c.isalnum() or c == ".") else " " for c in text)
@@ -98,51 +117,27 @@ _TRAINING = TrainingConfig(steps=15_000, decay="cosine", ema_decay=0.995)
 _DEFAULT, _PAPER = OurProcedure(), PaperProcedure()
 #: With the sampler that three of the problems were measured with.
 _LEARNED_MOMENTS = replace(_DEFAULT, sampler="moment-learned")
-
-
-@dataclasses.dataclass(frozen=True)
-class Setup:
-    """Network and training of a problem's priors, from exact data and from imperfect ones."""
-
-    options: dict[str, Any]
-    network: str = "residual-mlp"
-    predicts: str = "clean"
-    training: TrainingConfig = _TRAINING
-    procedure: Procedure = _LEARNED_MOMENTS
-
-    @property
-    def denoiser(self) -> dict[str, Any]:
-        """What ``learn_prior`` is told of the network."""
-        return {"network": self.network, "options": self.options, "predicts": self.predicts}
-
-    @property
-    def in_digests(self) -> dict[str, Any]:
-        """The same, as the published digests have it: mazes once had a background to leave out."""
-        left_out = {"background": None} if self.network == "unet-2d" else {}
-        return self.denoiser | {"options": self.options | left_out}
-
-
-_LABELED_ARMS = Setup({"width": 256}, training=replace(_TRAINING, steps=6000))
+_MLP = LearningPlan("residual-mlp", {"width": 512}, "clean", _TRAINING, _LEARNED_MOMENTS)
+_NARROW_MLP = replace(_MLP, options={"width": 256}, config=replace(_TRAINING, steps=6000))
 #: Longer or wider is not better everywhere.
-_SETUPS: dict[str, Setup] = {
-    "popular-niche": Setup({"width": 512}),
-    "labeled-arms": _LABELED_ARMS,
-    "labeled-arms-common": _LABELED_ARMS,
-    "bidding": Setup(
-        {"width": 512},
+_PLANS: dict[str, LearningPlan] = {
+    "popular-niche": _MLP,
+    "labeled-arms": _NARROW_MLP,
+    "labeled-arms-common": _NARROW_MLP,
+    "bidding": replace(
+        _MLP,
         predicts="residual",
         # The arms are so correlated that draws are better than noisy observations of single arms.
         procedure=replace(
             _DEFAULT, warmup_steps=3000, rounds=10, inner_steps=1000, anchor=0.05, patience=3
         ),
     ),
-    "maze": Setup(
-        {"channels": (64, 128), "folds": 1, "compute": "bfloat16"},
+    "maze": LearningPlan(
         "unet-2d",
-        training=replace(_TRAINING, steps=8000),
-        procedure=replace(
-            _LEARNED_MOMENTS, warmup_steps=6000, inner_steps=1500, draws=1, score_every=6000
-        ),
+        {"channels": (64, 128), "folds": 1, "compute": "bfloat16"},
+        "clean",
+        replace(_TRAINING, steps=8000),
+        replace(_LEARNED_MOMENTS, warmup_steps=6000, inner_steps=1500, draws=1, score_every=6000),
     ),
 }
 _TINY: dict[str, dict[str, Any]] = {
@@ -151,40 +146,35 @@ _TINY: dict[str, dict[str, Any]] = {
 }
 
 
-def setup_for(problem: Problem, profile: Profile) -> Setup:
-    """Network and training for a problem, with the sizes of a profile."""
-    setup, advice = _SETUPS[problem.name], problem.suggested_network
-    shape = dict(advice.options) if advice is not None and advice.name == setup.network else {}
-    tiny = _TINY[setup.network] if profile.tiny else {}
+def plan_for(problem: str, profile: Profile, learner: str = "ours") -> LearningPlan:
+    """Network and training for a problem, with the sizes of a profile.
+
+    From imperfect data by our procedure, or by the paper's with one thing changed.
+    """
+    plan = _PLANS[problem]
+    tiny = _TINY[str(plan.network)] if profile.tiny else {}
     return replace(
-        setup,
-        options=shape | setup.options | tiny,
-        training=replace(setup.training, steps=profile.steps(setup.training.steps)),
-        procedure=profile.fitted(setup.procedure),
+        plan,
+        options=plan.options | tiny,
+        config=replace(plan.config, steps=profile.steps(plan.config.steps)),
+        procedure=profile.fitted(plan.procedure if learner == "ours" else ABLATED[learner]),
     )
 
 
-class Learner(NamedTuple):
-    """A procedure for imperfect data; where the paper's calibration fails, τ is of exact tasks."""
-
-    procedure: Procedure
-    calibrated_on_exact: bool = False
+def in_digests(network: dict[str, Any]) -> dict[str, Any]:
+    """Of a network, as the published digests have it: mazes once had a background to leave out."""
+    left_out = {"background": None} if network["network"] == "unet-2d" else {}
+    return network | {"options": network["options"] | left_out}
 
 
 #: λ of the SURE term in the ablation on noisy data, by the learner's name.
 WARM_UPS = {f"warm-up, λ = {sure:g}": sure for sure in (0.0, 0.1, 0.3, 1.0)}
 #: The paper's procedure with one thing changed, for its ablations.
-ABLATED: dict[str, Learner] = {
-    "paper": Learner(_PAPER),
-    "paper, λ = 0": Learner(replace(_PAPER, sure=0.0)),
-    "paper, no EM": Learner(PROCEDURES["paper-without-em"], calibrated_on_exact=True),
-    **{name: Learner(replace(_PAPER, rounds=0, sure=sure)) for name, sure in WARM_UPS.items()},
+ABLATED: dict[str, Procedure] = {
+    "paper": _PAPER,
+    "paper, λ = 0": replace(_PAPER, sure=0.0),
+    "paper, no EM": PROCEDURES["paper-without-em"],
+    **{name: replace(_PAPER, rounds=0, sure=sure) for name, sure in WARM_UPS.items()},
 }
-
-
-def learner_for(problem: Problem, name: str, profile: Profile) -> Learner:
-    """How to learn from imperfect data: ours, or the paper's with one thing changed."""
-    if name == "ours":
-        return Learner(setup_for(problem, profile).procedure)
-    procedure, on_exact = ABLATED[one_of("learner", name, ABLATED)]
-    return Learner(profile.fitted(procedure), on_exact)
+#: Where the paper's calibration fails, τ is of exact tasks.
+CALIBRATED_ON_EXACT = ("paper, no EM",)

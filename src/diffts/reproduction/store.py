@@ -21,6 +21,8 @@ from diffts.errors import ArtifactError, InvalidInputError
 from diffts.files import write_file
 
 Arrays = dict[str, NDArray[Any]]
+#: Rows of a table, and what a summary says beside how it was made.
+Told = tuple[list[dict[str, Any]], dict[str, Any]]
 
 
 class Part(NamedTuple):
@@ -62,11 +64,8 @@ class Store:
 
     def has(self, part: Part) -> bool:
         """Whether a part is finished, and made as it would be made today."""
-        if not self._file(part.key).exists():
+        if not all(map(self._is_there, (part.key, *part.apart))):
             return False
-        for key in part.apart:
-            if not (self._file(key).exists() or (self.folder / key / "config.json").exists()):
-                return False
         note = self.note(part.key)
         # As the published notes call it; those of fits say what they were fitted to.
         return bool(note.get("recipe", note.get("fitted_to")) == part.digest)
@@ -129,6 +128,9 @@ class Store:
 
     def _file(self, key: str) -> Path:
         return self.folder / f"{key}.npz"
+
+    def _is_there(self, key: str) -> bool:
+        return self._file(key).exists() or (self.folder / key / "config.json").exists()
 
     def _write(self, key: str, arrays: Arrays) -> None:
         path, buffer = self._file(key), io.BytesIO()

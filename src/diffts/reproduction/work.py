@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,20 @@ from diffts.bandits.policies import Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate_side_by_side
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
+from diffts.experiments.compare import as_known
 from diffts.learning import FactorFit, Lesson, Progress, calibrate, fit_start, learn_priors
 from diffts.learning.fits import fit_diagonal, fit_gaussian, fit_mixture
-from diffts.problems import Bidding, TaskSets, corrupt, get_problem
+from diffts.problems import Bidding, get_problem
 from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_versions
 from diffts.reproduction.profile import Profile
-from diffts.reproduction.specs import DATA, PriorSpec, Run, learner_for, setup_for
+from diffts.reproduction.specs import (
+    CALIBRATED_ON_EXACT,
+    DATA,
+    PriorSpec,
+    Run,
+    in_digests,
+    plan_for,
+)
 from diffts.reproduction.store import Arrays, Made, Part, Store
 from diffts.stacking import layout
 
@@ -46,25 +54,15 @@ class ProblemData:
     """A problem, its tasks, what is known of them, and the baselines' fits to that."""
 
     def __init__(self, name: str, profile: Profile, store: Store) -> None:
-        self.problem, self.profile, self.store = get_problem(name), profile, store
+        self.problem, self.store = get_problem(name), store
         self.actions = self.problem.actions
-
-    @cached_property
-    def sets(self) -> TaskSets:
-        """Training, calibration and test tasks."""
-        train, calibration, test = self.profile.sizes or (None, None, None)
-        return self.problem.split(train, calibration, test, seed=SEED)
-
-    @cached_property
-    def fingerprints(self) -> dict[str, str]:
-        """Of each set of tasks, by its name."""
-        return {name: fingerprint(tasks) for name, tasks in self.sets._asdict().items()}
+        train, calibration, test = profile.sizes or (None, None, None)
+        self.sets = self.problem.split(train, calibration, test, seed=SEED)
+        self.fingerprints = {name: fingerprint(of) for name, of in self.sets._asdict().items()}
 
     def past(self, data: str) -> tuple[Any, Any]:
         """What is known of training and calibration tasks; the same values every time."""
-        if (corruption := DATA[data]) is None:
-            return self.sets.train, self.sets.calibration
-        return corrupt(self.sets, corruption, SEED)
+        return as_known(self.sets, DATA[data], SEED)
 
     def digest(self, data: str, *sets: str) -> str:
         """What is learned from: the problem's law, some of its tasks, how they are observed."""
@@ -72,38 +70,33 @@ class ProblemData:
         version = None if corruption is None else corruption.version
         return digest(self.problem.name, self.problem.version, seen, corruption, version)
 
-    def gaussian(self, data: str, diagonal: bool = False) -> Gaussian:
-        """The Gaussian fitted to the training tasks; of independent arms if ``diagonal``."""
-        return (fit_diagonal if diagonal else fit_gaussian)(self.past(data)[0])
-
     def mixture(self, data: str, components: int) -> GaussianMixture:
-        """The mixture fitted to them; kept, since it can take minutes."""
-        part = self.fit_part(data, f"mixture{components}")
+        """The mixture fitted to the training tasks; kept, since it can take minutes."""
 
-        def fit() -> list[Made]:
+        def fit() -> Made:
             mixture = fit_mixture(self.past(data)[0], components, seed=SEED)
-            arrays: Arrays = {
-                "weights": mixture.weights,
-                "means": mixture.means.astype(np.float32),
-                "covariances": mixture.covariances.astype(np.float32),
-            }
-            return [Made({}, {}, [arrays])]
+            large = {"means": mixture.means, "covariances": mixture.covariances}
+            single = {name: values.astype(np.float32) for name, values in large.items()}
+            return Made({}, {}, [{"weights": mixture.weights} | single])
 
-        self.store.ensure([part], fit)
-        return GaussianMixture(**self.store.arrays(part.apart[0]))
+        _, arrays = self._fitted(data, f"mixture{components}", fit)
+        return GaussianMixture(**arrays)
 
     def factors(self, data: str) -> FactorFit:
         """The factor Gaussian that our procedure starts from; kept like the mixtures."""
-        part = self.fit_part(data, "factors")
 
-        def fit() -> list[Made]:
+        def fit() -> Made:
             gaussian, rank = fit_start(*self.past(data))
             arrays = {"mean": gaussian.mean, "covariance": gaussian.covariance}
-            return [Made({}, {"rank": rank}, [arrays])]
+            return Made({}, {"rank": rank}, [arrays])
 
-        self.store.ensure([part], fit)
-        rank = int(self.store.note(part.key)["rank"])
-        return FactorFit(Gaussian(**self.store.arrays(part.apart[0])), rank)
+        note, arrays = self._fitted(data, "factors", fit)
+        return FactorFit(Gaussian(**arrays), int(note["rank"]))
+
+    def _fitted(self, data: str, what: str, fit: Callable[[], Made]) -> tuple[Any, Arrays]:
+        part = self.fit_part(data, what)
+        self.store.ensure([part], lambda: [fit()])
+        return self.store.note(part.key), self.store.arrays(part.apart[0])
 
     def fit_part(self, data: str, what: str) -> Part:
         """The place of a fit; how long it took is kept apart, since fits are large."""
@@ -127,7 +120,8 @@ class Reproduction:
     ) -> None:
         self.profile, self.store, self.data_dir = profile, store, data_dir
         self._report, self.done, self.total = report, 0, 0
-        self._problems: dict[str, ProblemData] = {}
+        #: A problem with its data, by name.
+        self.problem = cache(lambda name: ProblemData(name, profile, store))
 
     def report(self, line: str) -> None:
         """Say what is being done."""
@@ -138,12 +132,6 @@ class Reproduction:
         score = "" if np.isnan(now.score) else f", held-out CRPS {now.score:.4g}"
         self.report(f"{name}: {now.phase} {now.done}/{now.steps}{score}")
 
-    def problem(self, name: str) -> ProblemData:
-        """A problem with its data."""
-        if name not in self._problems:
-            self._problems[name] = ProblemData(name, self.profile, self.store)
-        return self._problems[name]
-
     # --- priors --------------------------------------------------------------------------------
 
     def prior(self, spec: PriorSpec) -> DiffusionPrior:
@@ -153,21 +141,17 @@ class Reproduction:
 
     def prior_part(self, spec: PriorSpec) -> Part:
         """Its place, and the digest of how it is learned: changed, it is learned anew."""
-        data = self.problem(spec.problem)
-        setup = setup_for(data.problem, self.profile)
-        procedure, on_exact = learner_for(data.problem, spec.learner, self.profile)
-        exact = DATA[spec.data] is None
+        data, plan = self.problem(spec.problem), plan_for(spec.problem, self.profile, spec.learner)
         made_from = digest(
-            setup.in_digests,
-            setup.training if exact else procedure.settings(),
-            on_exact,
+            in_digests(plan.network_for(data.problem)),
+            plan.config if spec.is_exact else plan.procedure.settings(),
+            spec.learner in CALIBRATED_ON_EXACT,
             data.digest(spec.data, "train", "calibration"),
             FITS_VERSION,
             self.profile.sizes,
-            sampler_versions(() if exact else procedure.samplers),
+            sampler_versions(() if spec.is_exact else plan.procedure.samplers),
         )
-        note, place = (f"{spec.problem}/{what}/{spec.name}" for what in ("times", "priors"))
-        return Part(note, made_from, (place,))
+        return Part(spec.key, made_from, (f"{spec.problem}/priors/{spec.name}",))
 
     def learn(self, specs: Iterable[PriorSpec]) -> None:
         """Learn the priors that are not in the store."""
@@ -175,7 +159,7 @@ class Reproduction:
         for spec in self._unlearned(specs):
             # Ours and the paper's train differently, so nothing is gained side by side; and a
             # killed run keeps what was finished.
-            groups[spec.problem, DATA[spec.data] is None, spec.learner == "ours"].append(spec)
+            groups[spec.problem, spec.is_exact, spec.learner == "ours"].append(spec)
         for wanted in groups.values():
             kinds = ", ".join(sorted({f"{spec.data} data ({spec.learner})" for spec in wanted}))
             name = wanted[0].problem
@@ -189,20 +173,17 @@ class Reproduction:
 
     def _learn(self, wanted: Sequence[PriorSpec]) -> list[Made]:
         data = self.problem(wanted[0].problem)
-        setup = setup_for(data.problem, self.profile)
-        learners = [learner_for(data.problem, spec.learner, self.profile) for spec in wanted]
         lessons = []
-        for spec, learner in zip(wanted, learners, strict=True):
-            exact = DATA[spec.data] is None
-            how = {"config": setup.training} if exact else {"procedure": learner.procedure}
-            start = data.factors(spec.data) if _starts_from_fit(spec) else None
+        for spec in wanted:
+            plan = plan_for(spec.problem, self.profile, spec.learner)
+            how = {"config": plan.config} if spec.is_exact else {"procedure": plan.procedure}
+            start = data.factors(spec.data) if spec.fit else None
             lessons.append(Lesson(*data.past(spec.data), seed=spec.seed, start=start, **how))
-        priors = learn_priors(
-            lessons, on_progress=lambda now: self.tell(data.problem.name, now), **setup.denoiser
-        )
+        tell = partial(self.tell, data.problem.name)
+        priors = learn_priors(lessons, on_progress=tell, **plan.network_for(data.problem))
         made = []
-        for spec, learner, prior in zip(wanted, learners, priors, strict=True):
-            if learner.calibrated_on_exact:
+        for spec, prior in zip(wanted, priors, strict=True):
+            if spec.learner in CALIBRATED_ON_EXACT:
                 tau = exact_errors(prior, data.sets.calibration, spec.seed + 1)
                 prior = prior.with_errors(tau, calibrated_on="exact tasks")
             made.append(Made({}, {}, [prior]))
@@ -231,13 +212,12 @@ class Reproduction:
 
     def rests_on(self, made: Run | PriorSpec) -> list[str]:
         """Notes of all that it took: of itself, and of what was learned or fitted for it."""
+        keys = [made.key]
+        if made.fit:
+            keys.append(self.problem(made.problem).fit_part(made.data, made.fit).key)
         if isinstance(made, Run) and made.prior:
-            return [made.key, *self.rests_on(made.prior)]
-        if isinstance(made, Run):
-            own, fit = made.key, f"mixture{made.components}" if made.components else ""
-        else:
-            own, fit = self.prior_part(made).key, "factors" if _starts_from_fit(made) else ""
-        return [own, *([self.problem(made.problem).fit_part(made.data, fit).key] if fit else [])]
+            keys += self.rests_on(made.prior)
+        return keys
 
     def play(self, runs: Iterable[Run], others: int = 0) -> None:
         """Play the runs that are not in the store, after learning the priors they need.
@@ -276,12 +256,9 @@ class Reproduction:
         )
         made = []
         for (run, _), one in zip(members, played, strict=True):
-            arrays: Arrays = {
-                "rounds": one.rounds,
-                "regret": one.regret.astype(np.float32),
-                "simple_regret": one.simple_regret.astype(np.float32),
-            }
-            made.append(Made(arrays, {"run": dataclasses.asdict(run)}))
+            regrets = {"regret": one.regret, "simple_regret": one.simple_regret}
+            arrays = {name: values.astype(np.float32) for name, values in regrets.items()}
+            made.append(Made({"rounds": one.rounds} | arrays, {"run": dataclasses.asdict(run)}))
         return made
 
     def _policy(self, run: Run) -> Policy:
@@ -290,9 +267,9 @@ class Reproduction:
             actions=data.actions,
             noise_std=run.noise_std,
             prior=lambda: self.prior(run.prior),  # type: ignore[arg-type]
-            gaussian=lambda: data.gaussian(run.data),
-            diagonal=lambda: data.gaussian(run.data, diagonal=True),
-            mixture=lambda components: data.mixture(run.data, components),
+            gaussian=lambda: fit_gaussian(data.past(run.data)[0]),
+            diagonal=lambda: fit_diagonal(data.past(run.data)[0]),
+            mixture=partial(data.mixture, run.data),
             sampler=run.sampler,
             steps=self.profile.chain,
             variance=run.variance,
@@ -326,10 +303,6 @@ class Reproduction:
         assert real.win_rates is not None
         count = self.profile.sizes[2] if self.profile.sizes else len(real.win_rates)
         return real.sample(count, seed=SEED)
-
-
-def _starts_from_fit(spec: PriorSpec) -> bool:
-    return spec.learner == "ours" and DATA[spec.data] is not None
 
 
 def exact_errors(prior: DiffusionPrior, exact: Any, seed: int) -> NDArray[Any]:
