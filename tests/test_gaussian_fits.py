@@ -66,6 +66,21 @@ def test_posterior_draws_of_a_gaussian_have_its_exact_moments():
         assert np.abs(gap).max() < 4.5 * np.sqrt(2 / n)
 
 
+def test_arms_far_apart_are_drawn_and_fitted_as_finely_as_others():
+    """Their spread is the unit of the work in float32, not the distance between their means."""
+    means, spread = np.array([0.0, 100.0, 200.0, 300.0]), 0.05
+    covariance = spread**2 * (0.5 * np.eye(4) + 0.5)
+    tasks = np.random.default_rng(0).multivariate_normal(means, covariance, 600)
+    known = Evidence.exact(tasks)
+    draws = draw_posterior(Gaussian(means, covariance), known, 1, seed=0)[0]
+    # An exact observation counts as one with a thousandth of the spread as its noise.
+    assert np.abs(draws - np.asarray(known.mean)).max() < 5e-3 * spread
+    start = GaussianMixture([1.0], means[None], 4 * covariance[None])
+    fitted = fit_by_em(known, start, iterations=30, tolerance=1e-7)
+    error = np.abs(fitted.covariances[0] - np.cov(tasks.T, bias=True)) / spread**2
+    assert error.max() < 0.02
+
+
 def test_posterior_draws_of_a_mixture_take_components_by_their_weight():
     mixture = GaussianMixture([0.5, 0.5], [[0.0, 0.0], [2.0, 2.0]], [0.1 * np.eye(2)] * 2)
     evidence = Evidence([[1.2, np.nan]], 0.5)

@@ -11,6 +11,7 @@ What people extend is a floor below: samplers and networks in :mod:`diffts.diffu
 :mod:`diffts.bandits`, procedures in :mod:`diffts.learning`, problems in :mod:`diffts.problems`.
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,12 @@ if not TYPE_CHECKING:  # there a name that is not among the imports above is a m
             globals()[name] = getattr(import_module(f"diffts.{_MODULE_OF[name]}"), name)
             return globals()[name]
         if name in _MOVED:
-            raise AttributeError(f"diffts.{name} is now {_MOVED[name]}")
+            where = f"diffts.{name} is now {_MOVED[name]}"
+            module, _, same = _MOVED[name].rpartition(".")
+            if same != name:
+                raise AttributeError(where)
+            warnings.warn(where, DeprecationWarning, stacklevel=2)
+            return getattr(import_module(module), name)
         if not name.startswith("_"):
             try:
                 return import_module(f"diffts.{name}")

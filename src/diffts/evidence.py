@@ -78,7 +78,7 @@ class Evidence(eqx.Module):
 
     @staticmethod
     def exact(values: ArrayLike) -> Evidence:
-        """Perfect data: every arm observed, with no noise (std 0 and a full mask)."""
+        """Exact data: every arm observed, with no noise (std 0 and a full mask)."""
         return Evidence(values, std=0.0, mask=True)
 
     @staticmethod

@@ -71,10 +71,7 @@ class Agent:
             )
         self.policy = policy
         self.actions = BestArm(policy.n_arms) if actions is None else actions
-        if not self.actions.single_arm and policy.belief.single_arm:
-            raise InvalidInputError(
-                "actions: sets of arms, but the policy was made for single ones (single_arm=False)"
-            )
+        policy.check(self.actions)
         self.arms = _names(arms, policy.n_arms)
         self._index = {name: index for index, name in enumerate(self.arms)}
         self._key = fresh_key() if seed is None else as_key(seed)

@@ -52,7 +52,7 @@ def what_differs(saved: Any, here: dict[str, str]) -> str:
 
 def _plain(value: Any) -> Any:
     """A policy's part as plain JSON; of arrays their hash."""
-    if isinstance(value, eqx.Module):
+    if dataclasses.is_dataclass(value):
         fields = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"kind": type(value).__name__, **fields}
     if isinstance(value, tuple | list):

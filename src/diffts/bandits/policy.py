@@ -11,6 +11,7 @@ from diffts.bandits.actions import Actions
 from diffts.bandits.beliefs.belief import Belief, State
 from diffts.bandits.history import History
 from diffts.bandits.rules.rule import Rule
+from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
 
 
@@ -37,6 +38,17 @@ class Policy(eqx.Module):
     def resume(self, history: History) -> State:
         """The state after a history of pulls that another policy may have made."""
         return self.belief.resume(history)
+
+    def check(self, actions: Actions) -> None:
+        """Refuse actions that this policy cannot play."""
+        if actions.n_arms != self.n_arms:
+            raise InvalidInputError(
+                f"actions: of {actions.n_arms} arms, the policy has {self.n_arms}"
+            )
+        if self.belief.single_arm and not actions.single_arm:
+            raise InvalidInputError(
+                "actions: sets of arms, but the policy was made for single ones (single_arm=False)"
+            )
 
     def select(self, key: KeyArray, state: State, actions: Actions) -> Bool[Array, " K"]:
         """The action to play."""

@@ -104,10 +104,7 @@ def simulate_side_by_side(
         )
     horizon = whole_number("horizon", horizon, 1)
     actions = BestArm(policy.n_arms) if actions is None else actions
-    if actions.n_arms != policy.n_arms:
-        raise InvalidInputError(
-            f"actions: of {actions.n_arms} arms, the policy has {policy.n_arms}"
-        )
+    policy.check(actions)
     every = -(-horizon // 250) if record_every is None else record_every
     every = whole_number("record_every", every, 1, horizon)
 

@@ -91,8 +91,9 @@ def compare(
         {"--prior": named, "--plugin": plugin, "--logs": [logs] if logs else None},
     )
     given = given_priors(named, chosen, data, past_tasks)
-    longest = (given[0].schedule if given else Schedule.linear()).n_steps
-    steps = whole_number("steps", longest if steps is None else steps, 1, longest)
+    if steps is not None:
+        schedules = [one.schedule for one in given] or [Schedule.linear()]
+        steps = whole_number("steps", steps, 1, min(one.n_steps for one in schedules))
     horizon = chosen.horizon if horizon is None else horizon
     sets = draw_tasks(chosen, names, horizon, tasks, seed, past_tasks, seeds)
     source = getattr(chosen, "source", "")
@@ -128,7 +129,7 @@ def compare(
         "data": data,
         "corruption": None if corruption is None else dataclasses.asdict(corruption),
         "seeds": all_seeds,
-        "prior": prior or "learned",
+        "prior": prior or ("learned" if learned else None),
         "samplers": samplers,
         "steps": steps,
         "noise_std": noise_std,

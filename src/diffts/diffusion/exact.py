@@ -152,6 +152,14 @@ class GaussianMixture:
         # All arms may be known exactly.
         return Units(shift, scale, *((low, high) if low < high else (low - 1.0, high + 1.0)))
 
+    @property
+    def arm_units(self) -> Units:
+        """Units of an arm's own spread, for sums in float32.
+
+        The distance between the arms' means, which may be far larger, must not coarsen them.
+        """
+        return Units(float(self.mean.mean()), float(np.sqrt(np.mean(self.std**2))) or 1.0)
+
     def standardised(self, units: Units) -> GaussianMixture:
         """The same distribution in standardised units."""
         covariances = self.covariances / units.scale**2
@@ -212,7 +220,7 @@ def draw_posterior(
     ``x + Σ_k (Σ_k[o, o] + D)⁻¹ (y - ỹ)`` is a draw from component ``k``'s posterior.
     """
     mixture = GaussianMixture.of(prior)
-    units = mixture.units
+    units = mixture.arm_units
     standard = mixture.standardised(units)
     key_data = np.asarray(jax.random.key_data(as_key(seed)))
     with on_cpu():

@@ -46,6 +46,7 @@ class _Note:
     """JSON that goes with a prior and is no part of what it computes.
 
     All notes are equal: priors with different ones can be stacked, and share compiled programs.
+    (So a prior that comes out of ``jit`` or of a stack has the note of the first one.)
     """
 
     def __init__(self, content: Mapping[str, Any]) -> None:
@@ -179,20 +180,20 @@ class DiffusionPrior(eqx.Module):
         key: KeyArray,
         evidence: Evidence,
         *,
-        sampler: PosteriorSampler,
+        sampler: str | PosteriorSampler = "paper",
         steps: int | None = None,
         variance: str = "calibrated",
         chain: bool = False,
     ) -> Float[Array, "*chain K"]:
-        """One draw for one task, for use inside ``jit``, ``vmap`` and ``scan``.
+        """One draw for one task ``(K,)``, for use inside ``jit``, ``vmap`` and ``scan``.
 
-        Everything that samples calls this; :meth:`posterior_sample` is it for people, with the
-        same arguments.
+        Everything that samples calls this. :meth:`posterior_sample` is it for people: for batches
+        and several draws, with the same further arguments.
         """
         reverse = reverse_steps(self.schedule, self.tau, steps, variance)
         units, standard = self.units, self.units.standardise(evidence)
         return units.restore(
-            draw(sampler, key, self.denoiser, reverse, standard, units.limits, chain)
+            draw(as_sampler(sampler), key, self.denoiser, reverse, standard, units.limits, chain)
         )
 
     def posterior_sample(
@@ -212,7 +213,7 @@ class DiffusionPrior(eqx.Module):
             evidence: observations of one task ``(K,)`` or of a batch of tasks ``(*batch, K)``.
             n: draws for each task; by default one, without an axis for it.
             steps: length of the reverse chain, at most L; shorter is faster and less exact.
-            sampler: a name in ``diffts.SAMPLERS`` ('paper', 'moment', …) or a sampler object.
+            sampler: a name in ``diffts.diffusion.SAMPLERS`` ('paper', 'moment', …) or a sampler.
             variance: reverse variance: 'calibrated', 'plain' or 'partial'.
             chain: return the whole chain, ``x_0`` first, on an axis before the last, all mapped
                 to the user's units by the same shift and scale.
@@ -236,6 +237,8 @@ class DiffusionPrior(eqx.Module):
             lambda leaf: np.asarray(leaf).reshape(-1, self.n_arms), evidence
         )
         count, key = len(tasks.mean), as_key(seed)
+        if not count:
+            raise InvalidInputError(f"evidence: no task in it, shape {evidence.mean.shape}")
 
         def draw_rows(row: NDArray[np.int64]) -> Float[Array, "rows *chain K"]:
             of_task: Evidence = jax.tree.map(lambda leaf: leaf[row % count], tasks)

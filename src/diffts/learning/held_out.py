@@ -1,4 +1,4 @@
-"""A score of a prior that needs no clean data: how well it predicts observations kept from it."""
+"""A score of a prior that needs no exact data: how well it predicts observations kept from it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -146,7 +146,14 @@ def learn_priors(
         on_phase: called at the end of each phase with the number of the lesson, the name of the
             phase and the prior as it is then.
     """
-    learnings = [_learning(lesson, network, predicts, options, schedule) for lesson in lessons]
+    how = (network, predicts, options, schedule)
+    same: dict[tuple[int, int], Standardised] = {}  # lessons on the same data share one copy
+    learnings = []
+    for lesson in lessons:
+        data = (id(lesson.past), id(lesson.calibration))
+        learnings.append(_learning(lesson, *how, like=same.get(data)))
+        if lesson.calibration is not None:  # else each seed splits them in its own way
+            same.setdefault(data, learnings[-1].past)
     before = states = [learning.initial() for learning in learnings]
     for states in run(learnings, before):
         if on_progress is not None:
@@ -173,10 +180,11 @@ def _learning(
     predicts: Prediction,
     options: Mapping[str, Any] | None,
     schedule: Schedule | None,
+    like: Standardised | None = None,
 ) -> Learning:
-    """Data in standardised units, the procedure, and an untrained network."""
+    """Data in standardised units (those of ``like``, if given), procedure, untrained network."""
     how = _how(lesson)
-    past = _standardised(lesson, Schedule.linear() if schedule is None else schedule)
+    past = _standardised(lesson, Schedule.linear() if schedule is None else schedule, like)
     denoiser = build_denoiser(
         network,
         past.train.n_arms,
@@ -204,8 +212,12 @@ def _how(lesson: Lesson) -> HowToLearn:
     return PlainTraining(TrainingConfig() if lesson.config is None else lesson.config)
 
 
-def _standardised(lesson: Lesson, schedule: Schedule) -> Standardised:
+def _standardised(
+    lesson: Lesson, schedule: Schedule, like: Standardised | None = None
+) -> Standardised:
     seed = whole_number("seed", lesson.seed, 0, MOST_SEED)
+    if like is not None:
+        return replace(like, seed=seed, given_factors=lesson.start)
     train, other = _split(lesson.past, lesson.calibration, seed)
     units = Units.of_past(train)
     standard = units.standard_past

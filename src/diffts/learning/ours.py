@@ -24,8 +24,7 @@ from diffts.errors import InvalidInputError
 from diffts.learning.calibration import calibrate_imperfect
 from diffts.learning.objectives import Observations, Reconstructed
 from diffts.learning.procedure import Phase, Procedure, Standardised
-from diffts.learning.training import MOST_STEPS, TrainingConfig
-from diffts.validation import whole_number
+from diffts.learning.training import TrainingConfig
 
 #: Posterior draws of each calibration task for the errors that are handed over.
 FINAL_DRAWS = 8
@@ -39,7 +38,6 @@ class OurProcedure(Procedure):
     Attributes:
         anchor: weight of the observations in the loss and in the calibration; the rest is the
             draws'.
-        draws: posterior draws of each task.
     """
 
     selects: ClassVar[bool] = True
@@ -52,11 +50,9 @@ class OurProcedure(Procedure):
         default_factory=lambda: TrainingConfig(decay="cosine", ema_decay=0.995)
     )
     anchor: float = 0.5
-    draws: int = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number("draws", self.draws, 1, MOST_STEPS)
         if not 0 <= self.anchor <= 1:
             raise InvalidInputError(f"anchor: must be in [0, 1], got {self.anchor}")
 
@@ -72,7 +68,7 @@ class OurProcedure(Procedure):
     ) -> Reconstructed:
         """Posterior draws of the network."""
         observations = Observations.of(past.train, phase.sure, everywhere=False)
-        draws = self.draw(past, phase, now, tasks, self.draws)
+        draws = self.draw(past, phase, now, tasks)
         return Reconstructed(observations.rows(tasks), draws, self.anchor)
 
     def calibrate(

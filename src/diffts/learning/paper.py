@@ -112,7 +112,6 @@ class PaperProcedure(Procedure):
             # 2: the kept latents are drawn when the chain is done, with other random numbers.
             "latents": "chain 2" if self.rounds else "chain",
             "anchor": 1.0,
-            "draws": 2,
             "calibration": "two-stage",
             "optimiser": "warm",
             "select": False,

@@ -148,7 +148,8 @@ class Learning:
             return state
         following = self.phases[int(state.phase) + 1]
         anew = initial_state(trained, self.how.training_of(following))
-        return replace(state, training=replace(anew, step=state.training.step))
+        before = state.training  # its loss is the last one known
+        return replace(state, training=replace(anew, step=before.step, loss=before.loss))
 
 
 def run(

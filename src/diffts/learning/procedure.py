@@ -44,6 +44,10 @@ class Phase(NamedTuple):
     number: int = 0
 
 
+#: Procedures by their names; ``procedures.py`` has them.
+PROCEDURES: dict[str, Procedure] = {}
+
+
 @dataclass
 class Standardised:
     """Past tasks ``(N, K)`` as procedures see them: standardised, with what is fitted to them."""
@@ -143,6 +147,7 @@ class Procedure(abc.ABC):
             drawn is never read.
         final_steps: at last, so many plain steps on reconstructions of the training tasks.
         sure: λ of the divergence term; one number, or one for the warm-up and for each repeat.
+        draws: posterior draws of each task, where latents are draws that are diffused forward.
         sampler, sampler_steps: the posterior sampler of the repeats, and its chain's length.
         patience: stop after so many repeats without a better held-out score; 0 is never.
         score_every: gradient steps between two held-out scores; each phase ends with one, too.
@@ -160,11 +165,21 @@ class Procedure(abc.ABC):
     tasks_per_round: int | None = None
     final_steps: int = 0
     sure: float | tuple[float, ...] = 0.0
+    draws: int = 2
     sampler: str = "paper"
     sampler_steps: int | None = None
     patience: int = 0
     score_every: int = 3000
     training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def __new__(cls, *_: Any, **__: Any) -> Procedure:
+        """A procedure of one of the two kinds."""
+        if cls is Procedure:
+            raise InvalidInputError(
+                "Procedure: there are two kinds; Procedure.named('default', rounds=1) is ours with "
+                "a change, Procedure.named('paper') the paper's"
+            )
+        return super().__new__(cls)
 
     @staticmethod
     def named(name: str, **changes: Any) -> Procedure:
@@ -173,8 +188,6 @@ class Procedure(abc.ABC):
         >>> Procedure.named("paper", rounds=1).phases()[1].steps
         3000
         """
-        from diffts.learning.procedures import PROCEDURES
-
         found = PROCEDURES[one_of("procedure", name, PROCEDURES)]
         try:
             return dataclasses.replace(found, **changes)
@@ -209,7 +222,7 @@ class Procedure(abc.ABC):
     def __post_init__(self) -> None:
         one_of("sampler", self.sampler, SAMPLERS)
         for name, least in (("warmup_steps", 1), ("rounds", 0), ("final_steps", 0),
-                            ("patience", 0), ("score_every", 1)):  # fmt: skip
+                            ("draws", 1), ("patience", 0), ("score_every", 1)):  # fmt: skip
             whole_number(name, getattr(self, name), least, MOST_STEPS)
         if self.tasks_per_round is not None:
             whole_number("tasks_per_round", self.tasks_per_round, 1)
@@ -277,7 +290,7 @@ class Procedure(abc.ABC):
             return self.warm_up(past, phase)
         tasks = jnp.arange(past.train.mean.shape[0])
         if phase.name == "final":
-            draws = self.draw(past, phase, now, tasks, 2)
+            draws = self.draw(past, phase, now, tasks)
             return Reconstructed(Observations.of(past.train, 0.0, False), draws, 0.0)
         if self.tasks_per_round is not None:
             tasks = jax.random.permutation(past.draw_key(phase), len(tasks))
@@ -285,14 +298,14 @@ class Procedure(abc.ABC):
         return self.e_step(past, phase, now, tasks)
 
     def draw(
-        self, past: Standardised, phase: Phase, now: DiffusionPrior, tasks: Any, draws: int
+        self, past: Standardised, phase: Phase, now: DiffusionPrior, tasks: Any
     ) -> Float[Array, "draws N K"]:
         """Posterior draws of training tasks, with this procedure's sampler."""
         known: Evidence = jax.tree.map(lambda leaf: leaf[tasks], past.train)
         return jnp.asarray(
             now.posterior_sample(
                 known,
-                n=draws,
+                n=self.draws,
                 sampler=self.sampler,
                 steps=self.chain_length(past.schedule),
                 seed=past.draw_key(phase),

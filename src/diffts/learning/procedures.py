@@ -1,4 +1,4 @@
-"""Procedures, looked up by name here and nowhere else."""
+"""The procedures that have names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import dataclasses
 
 from diffts.learning.ours import OurProcedure
 from diffts.learning.paper import PaperProcedure
-from diffts.learning.procedure import Procedure
+from diffts.learning.procedure import PROCEDURES, Procedure
 from diffts.learning.training import TrainingConfig
 
 _PAPER = PaperProcedure()
 
-PROCEDURES: dict[str, Procedure] = {
+PROCEDURES |= {
     "default": OurProcedure(),
     "paper": _PAPER,
     "paper-without-em": dataclasses.replace(_PAPER, warmup_steps=24_000, rounds=0),

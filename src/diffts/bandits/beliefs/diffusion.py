@@ -32,7 +32,7 @@ class DiffusionBelief(HistoryBelief):
     n_arms: int = eqx.field(static=True)
     prior: DiffusionPrior
     sampler: PosteriorSampler
-    steps: int | None = eqx.field(static=True)
+    steps: int = eqx.field(static=True)
     variance: str = eqx.field(static=True)
     noise_std: Float[Array, ""]
     single_arm: bool = eqx.field(static=True)
@@ -52,9 +52,9 @@ class DiffusionBelief(HistoryBelief):
                 f"prior: expected a DiffusionPrior, got {type(prior).__name__}; "
                 "DiffusionPrior.load(folder) reads a saved one"
             )
-        if steps is not None:
-            steps = whole_number("steps", steps, 1, prior.schedule.n_steps)
-        self.n_arms, self.prior, self.steps = prior.n_arms, prior, steps
+        longest = prior.schedule.n_steps
+        self.steps = whole_number("steps", longest if steps is None else steps, 1, longest)
+        self.n_arms, self.prior = prior.n_arms, prior
         self.variance = one_of("variance", variance, VARIANCE_MODES)
         self.sampler = as_sampler(sampler)
         self.noise_std = as_noise_std(noise_std)

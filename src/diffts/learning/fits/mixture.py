@@ -101,7 +101,7 @@ def fit_by_em(
     with the iteration and that likelihood.
     """
     whole_number("iterations", iterations, 1)
-    units = start.units
+    units = start.arm_units
     count = int(np.asarray(evidence.mask).sum())
     pull = 0.0 if towards is None else evidence.n_arms
     centre = np.eye(evidence.n_arms) if towards is None else towards.covariance / units.scale**2
