@@ -1,6 +1,5 @@
 """Learning a prior from data of past tasks: training and calibration."""
 
-from diffts.learning import procedures as _procedures  # fills the registry
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.checkpoint import CheckpointWarning, TrainingStopped
 from diffts.learning.fits import FactorFit, fit_diagonal, fit_gaussian, fit_mixture
