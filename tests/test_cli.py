@@ -128,7 +128,8 @@ def test_compiled_programs_are_kept_between_starts(tmp_path):
 @pytest.mark.slow
 def test_train_inspect_and_compare_work_together(tmp_path):
     prior, json_file, figure = tmp_path / "prior", tmp_path / "race.json", tmp_path / "race.png"
-    result = diffts("train", "groups", "--out", prior, "--train-steps", 20)
+    few = ("--past-tasks", 60)
+    result = diffts("train", "groups", "--out", prior, "--train-steps", 20, *few)
     assert result.returncode == 0, result.stderr
     assert os.listdir(tmp_path) == ["prior"]
     result = diffts("inspect", prior)

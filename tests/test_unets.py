@@ -376,7 +376,11 @@ def test_folding_makes_two_by_two_pixels_one_position():
 
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 def test_bfloat16_is_the_same_network_with_rounding(name):
-    options = {"height": 4, "width": 4, "channels": (8, 8)} if name == "unet-2d" else {}
+    sizes = {
+        "unet-2d": {"height": 4, "width": 4, "channels": (8, 8)},
+        "unet-1d": {"channels": (8, 8)},
+    }
+    options = sizes.get(name, {})
     exact = build_denoiser(name, 16, **options)
     rounded = build_denoiser(name, 16, compute="bfloat16", **options)
     level = jax.tree.map(jnp.asarray, Schedule.linear().level(30))
