@@ -54,6 +54,7 @@ def assert_same_law(ours, theirs):
 # --- the paper's sampler -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["predicted", "sampled"])
 @pytest.mark.parametrize("variance", ["calibrated", "plain", "partial"])
 def test_paper_sampler_agrees_with_an_independent_implementation(noise, variance):
@@ -79,6 +80,7 @@ def test_paper_sampler_known_figures():
 # --- the moment sampler --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [100, 20, 7])
 @pytest.mark.parametrize("observed", [[0], [0, 1, 2, 3]])
 def test_moment_sampler_has_the_law_that_theory_gives_it(steps, observed):
@@ -126,6 +128,7 @@ def test_moment_draws_are_near_the_exact_posterior(size, steps, bound, n):
         assert np.abs((draws.std(0) - exact.std) / exact.std).max() < bound + 4 / np.sqrt(2 * n)
 
 
+@pytest.mark.slow
 def test_the_cheap_moment_sampler_over_counts_correlated_observations():
     """Why the solve is there: without it four correlated observations count as independent."""
     covariance = correlated(5)
@@ -140,6 +143,7 @@ def test_the_cheap_moment_sampler_over_counts_correlated_observations():
     assert error(MomentSampler(iterations=4)) < 0.05 < error(MomentSampler(iterations=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [1, 3])
 def test_damping_holds_the_chain_where_many_arms_say_the_same(rank):
     rng = np.random.default_rng(0)
@@ -167,6 +171,7 @@ def test_damping_holds_the_chain_where_many_arms_say_the_same(rank):
 # --- diffusion posterior sampling, the reference ---------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("observed", [[0], [0, 1, 2, 3]])
 def test_dps_agrees_with_an_independent_implementation(observed):
     covariance, values = correlated(5), np.full(5, np.nan)
@@ -178,6 +183,7 @@ def test_dps_agrees_with_an_independent_implementation(observed):
     assert_same_law(ours.astype(np.float64), theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("std", [1.0, 0.3])
 def test_dps_trusts_the_estimate_too_much(std):
     """Its bias: too near to the evidence and too narrow, though less so than 'paper' is."""
@@ -217,6 +223,7 @@ def prior():
     return DiffusionPrior.gaussian(PRIOR_MEAN, PRIOR_COVARIANCE)
 
 
+@pytest.mark.slow
 def test_no_evidence_gives_the_prior(prior, sampler):
     """Up to the chain's own error: ``x_L`` starts at N(0, I), not at the diffused prior."""
     draws = prior.posterior_sample(Evidence.none(3), n=10_000, sampler=sampler)
@@ -233,6 +240,7 @@ def test_noiseless_evidence_gives_the_data(prior, exact_sampler):
     np.testing.assert_allclose(draws, data, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", ["calibrated", "plain", "partial"])
 def test_noiseless_evidence_wins_whatever_the_variance(prior, exact_sampler, variance):
     data, evidence = np.array([2.0, 6.0, 3.0]), Evidence.exact([2.0, 6.0, 3.0])
@@ -240,6 +248,7 @@ def test_noiseless_evidence_wins_whatever_the_variance(prior, exact_sampler, var
     np.testing.assert_allclose(draws, np.tile(data, (5, 1)), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_a_reference_misses_noiseless_evidence_by_what_its_last_step_adds(prior, reference):
     """Why it is no posterior sampler, and no worse than that: sd ``τ_1`` around the data."""
@@ -248,6 +257,7 @@ def test_a_reference_misses_noiseless_evidence_by_what_its_last_step_adds(prior,
     assert_same_moments(draws, data, prior.reconstruction_error[0])
 
 
+@pytest.mark.slow
 def test_more_evidence_narrows_the_draws(prior, sampler):
     spread = [
         prior.posterior_sample(Evidence([4.0] + [np.nan] * 2, std), n=1000, sampler=sampler).std(0)
@@ -256,6 +266,7 @@ def test_more_evidence_narrows_the_draws(prior, sampler):
     assert spread[0][0] > spread[1][0] > spread[2][0]
 
 
+@pytest.mark.slow
 def test_units_do_not_matter(sampler):
     """The same problem in other units gives the same draws in those units."""
     metres = DiffusionPrior.gaussian([1.0, 2.0], correlated(2))
@@ -265,6 +276,7 @@ def test_units_do_not_matter(sampler):
     np.testing.assert_allclose(100 * a, b, rtol=2e-3, atol=0.05)
 
 
+@pytest.mark.slow
 def test_seeds(prior, sampler):
     evidence = Evidence([2.0, np.nan, np.nan], 0.5)
 
@@ -277,6 +289,7 @@ def test_seeds(prior, sampler):
     assert not np.array_equal(draw(generator), draw(generator))
 
 
+@pytest.mark.slow
 def test_draws_do_not_depend_on_the_batch_they_are_in(prior, sampler, monkeypatch):
     tasks = Evidence([[2.0, np.nan, 1.0], [np.nan, 3.0, np.nan], [1.0, 1.0, 1.0]], 0.5)
     together = prior.posterior_sample(tasks, n=11, steps=4, sampler=sampler)
@@ -287,6 +300,7 @@ def test_draws_do_not_depend_on_the_batch_they_are_in(prior, sampler, monkeypatc
     np.testing.assert_allclose(together[:2], fewer, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_shapes(prior, sampler):
     one, batch = Evidence.none(3), Evidence.none(3, (2, 3))
     assert prior.posterior_sample(one, sampler=sampler, steps=4).shape == (3,)
@@ -296,6 +310,7 @@ def test_shapes(prior, sampler):
     assert chains.shape == (5, 2, 3, 5, 3)
 
 
+@pytest.mark.slow
 def test_a_chain_ends_in_the_draw(prior, sampler):
     evidence = Evidence([2.0, np.nan, np.nan], 0.5)
     draws = prior.posterior_sample(evidence, n=6, sampler=sampler)
