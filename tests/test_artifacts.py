@@ -65,6 +65,7 @@ def assert_same(a, b):
     np.testing.assert_array_equal(a.reconstruction_error, b.reconstruction_error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "predicts"),
     # What is predicted is a word in the config, the same for all networks: one shows it.
@@ -77,6 +78,7 @@ def test_network_priors_come_back_the_same(tmp_path, name, predicts):
     assert_same(prior, DiffusionPrior.load(tmp_path / "prior"))
 
 
+@pytest.mark.slow
 def test_a_residual_network_comes_back_with_its_gaussian(tmp_path):
     tasks = np.random.default_rng(0).standard_normal((30, 4))
     config = TrainingConfig(steps=2, batch_size=8)
@@ -106,6 +108,7 @@ def test_in_half_precision_a_prior_takes_half_the_room(tmp_path):
             np.testing.assert_allclose(a, b, rtol=2**-11, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", builtin_names())
 def test_built_in_priors_fit_their_problems_and_are_small(name):
     prior = builtin_prior(name)
@@ -138,6 +141,7 @@ def test_built_in_priors_of_labeled_arms_are_each_of_their_own_law():
     assert spreads["labeled-arms"] > 1.2 * spreads["labeled-arms-common"]
 
 
+@pytest.mark.slow
 def test_exact_priors_come_back_the_same(tmp_path):
     for index, prior in enumerate(exact_priors()):
         prior.save(tmp_path / str(index))

@@ -83,6 +83,7 @@ def test_a_matrix_is_a_covariance_or_is_refused(matrix):
         Gaussian(np.zeros(3), matrix)
 
 
+@pytest.mark.slow
 @QUICK
 @given(
     st.integers(max_value=0) | st.integers(min_value=101) | st.floats() | st.booleans() | st.text()
@@ -169,6 +170,7 @@ def test_networks_that_cannot_be_built(network, options, named):
         build_denoiser(network, 4, **options)
 
 
+@pytest.mark.slow
 def test_more_mixture_components_than_tasks():
     with raises("components: 7 of a mixture, from 5 tasks"):
         fit_mixture(np.random.default_rng(0).random((5, 2)), 7)

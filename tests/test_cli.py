@@ -13,7 +13,7 @@ from command_line import diffts
 from diffts import __version__
 from diffts.bandits.policies import POLICIES
 from diffts.diffusion import SAMPLERS
-from diffts.problems import PROBLEMS
+from diffts.problems import PROBLEMS, Problem
 
 ROW_KEYS = {
     "prior", "sampler", "steps", "noise_std",
@@ -99,7 +99,14 @@ def test_accuracy_prints_a_table_and_writes_json(tmp_path):
     assert single["exact_observed_sd"] == pytest.approx(0.5**0.5)
 
 
+@pytest.fixture
+def few_tasks(monkeypatch):
+    """Fewer past and test tasks than the problems have by themselves."""
+    monkeypatch.setattr(Problem, "default_sizes", (100, 20, 10))
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_tasks")
 def test_groups_prints_and_writes_its_scores(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "scores.json"
@@ -126,6 +133,7 @@ def test_compiled_programs_are_kept_between_starts(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_tasks")
 def test_train_inspect_and_compare_work_together(tmp_path):
     prior, json_file, figure = tmp_path / "prior", tmp_path / "race.json", tmp_path / "race.png"
     result = diffts("train", "groups", "--out", prior, "--train-steps", 20)
@@ -295,6 +303,7 @@ def test_imperfect_data_serve_all_policies(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_tasks")
 def test_the_demo_runs_small(tmp_path):
     file = tmp_path / "out" / "demo.json"
     result = diffts(

@@ -188,6 +188,7 @@ def test_real_slots_are_those_of_the_table_or_the_published_ones(shop, tmp_path,
     assert new_shop(tmp_path / "b").run_part(run).digest != published
 
 
+@pytest.mark.slow
 def test_a_fit_to_other_tasks_is_made_anew(shop):
     data, store = shop.problem("popular-niche"), shop.store
     first = data.mixture("perfect", 2)

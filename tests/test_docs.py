@@ -11,7 +11,8 @@ import pytest
 from diffts.diffusion import Gaussian
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = ROOT / "README.md"
+PAGES = [pytest.param(README, marks=pytest.mark.slow), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def run_blocks(page, monkeypatch):

@@ -32,6 +32,7 @@ def evolution(path):
     draw_evolution(PRIOR, np.zeros(6), seen, path, draws=20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [regret, tasks, evolution, lambda path: draw_prior(PRIOR, path)])
 def test_pictures_are_written(draw, tmp_path):
     draw(tmp_path / "picture.png")

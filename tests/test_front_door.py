@@ -67,6 +67,7 @@ print(sorted({"matplotlib", "sklearn", "typer", "rich"} & set(sys.modules)))
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_before_it_is_used():
     """Not even by all public names: none of the optional packages."""
     assert run(LIGHT) == "[]\n[]\n"
@@ -111,6 +112,7 @@ except SystemExit as stop:
 """
 
 
+@pytest.mark.slow
 def test_the_library_works_without_the_optional_packages():
     assert run(WITHOUT).splitlines() == [
         "200 (3, 2)",

@@ -30,6 +30,7 @@ def test_the_baselines_fits_have_the_papers_floors():
     assert np.count_nonzero(diagonal.covariance - np.diag(np.diag(diagonal.covariance))) == 0
 
 
+@pytest.mark.slow
 def test_the_factor_gaussian_finds_rank_and_covariance():
     evidence, other = observed(gaussian_tasks(4000)), observed(gaussian_tasks(1000, seed=7))
     fitted, rank = fit_factor_gaussian(evidence, other)
@@ -92,6 +93,7 @@ def test_posterior_draws_of_a_mixture_take_components_by_their_weight():
     assert abs(share - exact.weights[1]) < bound + 2e-3
 
 
+@pytest.mark.slow
 def test_em_raises_the_likelihood_and_finds_two_groups():
     rng = np.random.default_rng(0)
     truth = GaussianMixture([0.3, 0.7], [[0, 0, 0, 0], [2, 2, 2, 2]], [0.2 * np.eye(4)] * 2)
@@ -117,6 +119,7 @@ def test_em_on_complete_exact_data_is_the_sample_covariance():
     np.testing.assert_allclose(fitted.covariances[0], sample.covariance, atol=0.02)
 
 
+@pytest.mark.slow
 def test_a_mixture_is_fitted_to_imperfect_tasks():
     truth = GaussianMixture([0.5, 0.5], [[0] * 6, [2] * 6], [0.2 * np.eye(6)] * 2)
     evidence = Corruption(0.5, 0.3).observe(truth.sample(900, seed=1), 2)

@@ -33,6 +33,7 @@ def test_the_score_is_the_crps_of_the_draws():
     assert noiseless.crps == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_true_prior_has_the_best_score():
     held_out = hide(observed(gaussian_tasks(600), noise=0.2), seed=0)
     shrunk, wide, no_correlation = 0.5 * COVARIANCE, 2 * COVARIANCE, np.diag(np.diag(COVARIANCE))

@@ -72,6 +72,7 @@ def test_on_exact_data_the_loss_is_the_plain_one(predicts):
         np.testing.assert_allclose(ours, plain, rtol=2e-4)
 
 
+@pytest.mark.slow
 def test_the_divergence_term_is_the_jacobian_seen_by_the_probe(network):
     x, y, probe = jax.random.normal(jax.random.key(0), (3, 6))
     weight, d = jnp.array([1.0, 0, 1, 1, 0, 1]), jnp.array([0.1, 0.2, 0.0, 0.3, 0.1, 0.5])
@@ -82,6 +83,7 @@ def test_the_divergence_term_is_the_jacobian_seen_by_the_probe(network):
     np.testing.assert_allclose(got, expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_with_full_weight_it_estimates_the_error_without_bias(network):
     """Stein: at λ = 1 and ``x = √ᾱ y`` the loss is the clean error plus σ² in expectation."""
     n, sigma, at = 40_000, 0.5, level(20)
@@ -101,6 +103,7 @@ def test_with_full_weight_it_estimates_the_error_without_bias(network):
 # --- exact data ---------- ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_on_exact_data_every_objective_is_plain_training(network):
     x_0 = jnp.asarray(gaussian_tasks(50) - 2.5, jnp.float32)
     levels = jax.tree.map(jnp.asarray, Schedule.linear().level(np.arange(1, 101)))
@@ -116,6 +119,7 @@ def test_on_exact_data_every_objective_is_plain_training(network):
 
 
 # One run of Adam through all phases; ours starts anew in each, so that one phase has to do.
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rounds", "steps"), [("default", 0, 20), ("paper", 2, 60)])
 def test_on_exact_data_the_procedure_reduces_to_plain_training(name, rounds, steps):
     tasks, calibration = gaussian_tasks(60), gaussian_tasks(30, seed=5)
@@ -173,6 +177,7 @@ class KilledError(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "paper"])
 def test_a_killed_learning_resumes_to_the_same_weights(name, tmp_path):
     evidence = observed(gaussian_tasks(60))
@@ -208,6 +213,7 @@ def test_a_killed_learning_resumes_to_the_same_weights(name, tmp_path):
                               checkpoint=folder)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_progress_names_the_phases():
     seen = []
     prior = learn_prior(
@@ -236,6 +242,7 @@ def plan_scores(monkeypatch, plan):
     monkeypatch.setattr(Learning, "score", planned)
 
 
+@pytest.mark.slow
 def test_the_best_score_is_kept_and_stops_the_training(monkeypatch):
     plan_scores(monkeypatch, lambda _: [0.5, 0.4, 0.6, 0.7, 0.1])
     evidence = observed(gaussian_tasks(90))
@@ -255,6 +262,7 @@ def test_the_weights_of_the_best_score_are_the_prior(monkeypatch):
     equal_weights(kept.denoiser, first.denoiser, rtol=0, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scores", "chosen"),
     [([0.5, 0.4, 0.3], 1.0), ([0.41, 0.4, 0.5], 0.0), ([0.5, 0.41, 0.40], 0.1)],
@@ -279,6 +287,7 @@ def test_a_training_that_blows_up_says_so():
         )
 
 
+@pytest.mark.slow
 def test_arms_never_observed_and_empty_tasks_are_handled_and_named():
     tasks = gaussian_tasks(60)
     mask = np.random.default_rng(0).random(tasks.shape) < 0.5
@@ -303,6 +312,7 @@ def test_arms_never_observed_and_empty_tasks_are_handled_and_named():
     np.testing.assert_allclose(prior.tau, np.tile(prior.tau[:, :1], 6), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_without_noise_the_divergence_term_is_gone():
     """λ > 0 with noise 0 is no error: Stein's correction for no noise is 0."""
     evidence = observed(gaussian_tasks(60), noise=0.0)

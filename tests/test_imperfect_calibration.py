@@ -11,6 +11,7 @@ from diffts.learning import calibrate_imperfect
 from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anchor", [1.0, 0.5, 0.0])
 def test_imperfect_calibration_of_an_exact_denoiser_is_its_closed_form(anchor):
     n, sigma = 6000, 0.4

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 from diffts import DiffusionPrior, Evidence, chunks
 from diffts.diffusion.posterior import PaperSampler
@@ -9,6 +10,7 @@ from diffts.learning.paper import draw_latents, steps_to_keep
 from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
 
 
+@pytest.mark.slow
 def test_kept_latents_have_the_law_of_their_step():
     """Without evidence the latents of N(0, I) tasks are N(0, I) at every step."""
     prior = DiffusionPrior.gaussian(np.zeros(6), np.eye(6))
@@ -27,6 +29,7 @@ def test_kept_latents_have_the_law_of_their_step():
         assert (np.abs(of_task.mean(0) - expected) < 4.5 * error).all()
 
 
+@pytest.mark.slow
 def test_kept_latents_do_not_depend_on_chunks(monkeypatch):
     prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
     evidence = observed(gaussian_tasks(9))

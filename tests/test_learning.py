@@ -67,6 +67,7 @@ def test_calibration_of_an_exact_denoiser_is_its_closed_form():
     assert np.abs(tau / expected - 1).max() < 4.5 * np.sqrt(0.5 / n)
 
 
+@pytest.mark.slow
 def test_calibration_averages_over_repeats():
     denoiser = GaussianDenoiser(Gaussian(np.zeros(3), COVARIANCE))
     data = np.random.default_rng(0).multivariate_normal(np.zeros(3), COVARIANCE, 300)
@@ -150,6 +151,7 @@ def test_a_residual_network_starts_from_the_gaussian_denoiser():
         np.testing.assert_allclose(silent.target(x_0, noise, level), 1.0, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_the_gaussian_under_a_residual_network_is_not_trained():
     config = TrainingConfig(steps=20, batch_size=16)
     prior = learn_prior(gaussian_tasks(100), gaussian_tasks(20), predicts="residual",
@@ -163,6 +165,7 @@ def test_the_gaussian_under_a_residual_network_is_not_trained():
         build_denoiser("residual-mlp", 3, base=Gaussian([0.0] * 3, COVARIANCE), **SMALL)
 
 
+@pytest.mark.slow
 def test_the_loop_is_a_generator_of_states():
     denoiser = build_denoiser("residual-mlp", 3, **SMALL)
     config = TrainingConfig(steps=25, batch_size=16, block=10)
@@ -179,6 +182,7 @@ def test_training_goes_on_exactly_from_any_state():
     assert_equal_weights(weights(resumed), weights(states[-1]))
 
 
+@pytest.mark.slow
 def test_seeds_decide_everything():
     config = TrainingConfig(steps=10, batch_size=16, block=10)
     runs = [
@@ -189,6 +193,7 @@ def test_seeds_decide_everything():
     assert not np.array_equal(runs[0].sample(1), runs[2].sample(1))
 
 
+@pytest.mark.slow
 def test_the_average_is_smoother_than_the_weights():
     denoiser = build_denoiser("residual-mlp", 3, **SMALL)
     config = TrainingConfig(steps=200, batch_size=16, ema_decay=0.99, ema_every=1, block=50)
@@ -209,6 +214,7 @@ def test_without_an_average_the_weights_are_used():
     assert_equal_weights(weights(last.average), weights(last.denoiser))
 
 
+@pytest.mark.slow
 def test_standardisation_is_invisible():
     """Data in other units give the same prior in those units."""
     config = TrainingConfig(steps=30, batch_size=32, block=30)
@@ -267,6 +273,7 @@ def test_a_killed_training_resumes_to_the_same_weights(tmp_path, monkeypatch, ca
     assert_equal_weights(named_arrays(whole), named_arrays(killed))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_training_is_refused(tmp_path):
     config = TrainingConfig(steps=4, batch_size=4, block=2)
 

@@ -46,6 +46,7 @@ def badly_trained(request):
     return prior, tasks, prior.sample(DRAWS, steps=STEPS, seed=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", sorted(SAMPLERS))
 def test_draws_stay_where_prior_and_evidence_are(badly_trained, sampler):
     """Finite, within the range, and (our own) no further from the evidence than the prior."""
@@ -93,6 +94,7 @@ def test_a_learned_prior_knows_its_range(tmp_path):
     assert (again.low, again.high) == (prior.low, prior.high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["popular-niche", "labeled-arms-common", "bidding"])
 def test_limits_change_nothing_of_a_sound_chain(name):
     """On histories as play makes them, the built-in priors draw the same with and without."""
@@ -132,6 +134,7 @@ def test_the_solve_of_moment_matching_holds_on_20_groups():
     assert missed < 0.7 * blind  # what is seen of a group tells of the rest
 
 
+@pytest.mark.slow
 def test_exact_observations_win_over_a_prior_without_doubt():
     """A contradiction: handled alike by the closed forms and by every sampler of our own."""
     mean, covariance = np.array([0.0, 1.0, 2.0]), np.diag([0.0, 1.0, 0.0])

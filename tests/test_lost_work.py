@@ -86,6 +86,7 @@ def weights(folder):
     return [np.asarray(leaf) for leaf in DiffusionPrior.load(folder).denoiser.network.inward.weight]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_training_goes_on_to_the_same_weights(here, signal_at, number, code):
@@ -129,6 +130,7 @@ def test_from_either_kind_of_data(here, monkeypatch, data):
     assert command_in(result.stderr).count("--checkpoint") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     "arguments",

@@ -75,6 +75,7 @@ def after(policy, arms=ARMS, rewards=REWARDS):
 EVIDENCE = Evidence.from_history(ARMS, REWARDS, K, NOISE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("single_arm", [True, False])
 def test_gts_full_posterior_is_the_closed_form(single_arm):
     policy = MixtureTS(GAUSSIAN, NOISE, single_arm=single_arm)
@@ -84,6 +85,7 @@ def test_gts_full_posterior_is_the_closed_form(single_arm):
     np.testing.assert_allclose(policy.estimate(state), exact.mean, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("single_arm", [True, False])
 def test_gmmts_posterior_is_the_closed_form(single_arm):
     policy = MixtureTS(MIXTURE, NOISE, single_arm=single_arm)
@@ -177,6 +179,7 @@ def test_ucb_indices():
     np.testing.assert_allclose(standard[:3], expected[:3], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_diffts_draws_are_the_priors_posterior_draws():
     """Inside a policy the same law as outside: moments of its draws and of posterior_sample."""
     given, n = ingredients(), 20_000
@@ -233,6 +236,7 @@ def test_a_batch_of_rewards_is_the_same_as_one_by_one(name):
         np.testing.assert_allclose(left, right, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_permuting_the_arms_permutes_the_choices_in_law(name):
     order, n = np.array([2, 0, 3, 1]), 4000
     frequencies = []
@@ -255,6 +259,7 @@ def test_what_was_not_played_is_not_read(name):
         assert np.isfinite(np.asarray(leaf, np.float64)).all()
 
 
+@pytest.mark.slow
 def test_sets_of_arms_can_be_played(name):
     actions = TopK(K, 2)
     agent = Agent(make_policy(name, ingredients(actions)), actions=actions, seed=0)
@@ -310,6 +315,7 @@ def believed(kind, single_arm):
     return belief, stack([start, seen, sure])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", [BestArm(K), TopK(K, 2)], ids=["arm", "set"])
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @each_belief
@@ -338,6 +344,7 @@ def test_every_belief_recommends_what_it_knows_to_be_the_best(kind, single_arm):
         assert np.isfinite(leaf).all()
 
 
+@pytest.mark.slow
 @each_belief
 def test_several_draws_are_those_of_the_split_keys(kind):
     belief, states = believed(kind, True)
@@ -370,6 +377,7 @@ def thompson(**changes):
     )
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_the_posterior():
     agent, draws = thompson(arms=list("abcd"), steps=100), 4000
     agent.update([list("abcd")[arm] for arm in ARMS], REWARDS)
@@ -383,6 +391,7 @@ def test_probabilities_are_those_of_the_posterior():
     assert (np.abs(np.array(list(got.by_arm.values())) - share) < error).all()
 
 
+@pytest.mark.slow
 def test_probabilities_do_not_change_what_comes_next():
     left, right = thompson(), thompson()
     left.probabilities(10)
@@ -604,6 +613,7 @@ def test_under_another_noise_level_everything_is_worked_out_anew(name, tmp_path)
             np.testing.assert_allclose(other.state[key], leaf, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise_std", [0.01, 1e-3, 1e-9])
 def test_evidence_that_float32_cannot_resolve_is_no_nan(noise_std):
     """Many equal arms, pulled often with next to no noise: indefinite by rounding alone."""

@@ -38,6 +38,7 @@ def test_products_are_rounded_as_said():
         assert float((a @ jnp.eye(2))[0, 0]) == float(a[0, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rounded")
 @pytest.mark.parametrize("components", [1, 3])
 def test_posteriors_of_sets_of_arms_are_exact_after_many_pulls(components):
@@ -83,6 +84,7 @@ def test_posteriors_of_sets_of_arms_are_exact_after_many_pulls(components):
     assert np.abs(spread).max() < 5 / np.sqrt(2 * 1000) + 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rounded")
 @pytest.mark.parametrize("sampler", ["moment", "moment-diagonal", "moment-damped"])
 def test_moment_matching_takes_its_scalar_products_in_full(sampler, monkeypatch):
@@ -98,6 +100,7 @@ def test_moment_matching_takes_its_scalar_products_in_full(sampler, monkeypatch)
     np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rounded")
 def test_exact_denoisers_and_their_errors_take_full_products(monkeypatch):
     rng = np.random.default_rng(2)

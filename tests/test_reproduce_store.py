@@ -95,6 +95,7 @@ def test_parts_of_other_settings_are_refused(tmp_path):
         Store(tmp_path, {"horizon": 20})
 
 
+@pytest.mark.slow
 def test_two_processes_may_write_one_file(tmp_path):
     code = (
         "import sys, pathlib\n"

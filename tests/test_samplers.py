@@ -54,6 +54,7 @@ def assert_same_law(ours, theirs):
 # --- the paper's sampler -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["predicted", "sampled"])
 @pytest.mark.parametrize("variance", ["calibrated", "plain", "partial"])
 def test_paper_sampler_agrees_with_an_independent_implementation(noise, variance):
@@ -63,7 +64,7 @@ def test_paper_sampler_agrees_with_an_independent_implementation(noise, variance
     ours = prior.posterior_sample(
         evidence, n=10_000, sampler=PaperSampler(noise=noise), variance=variance
     )
-    theirs = independent_draws(covariance, evidence, 20_000, 1, noise=noise, variance=variance)
+    theirs = independent_draws(covariance, evidence, 10_000, 1, noise=noise, variance=variance)
     assert_same_law(ours.astype(np.float64), theirs)
 
 
@@ -79,6 +80,7 @@ def test_paper_sampler_known_figures():
 # --- the moment sampler --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [100, 20, 7])
 @pytest.mark.parametrize("observed", [[0], [0, 1, 2, 3]])
 def test_moment_sampler_has_the_law_that_theory_gives_it(steps, observed):
@@ -126,6 +128,7 @@ def test_moment_draws_are_near_the_exact_posterior(size, steps, bound, n):
         assert np.abs((draws.std(0) - exact.std) / exact.std).max() < bound + 4 / np.sqrt(2 * n)
 
 
+@pytest.mark.slow
 def test_the_cheap_moment_sampler_over_counts_correlated_observations():
     """Why the solve is there: without it four correlated observations count as independent."""
     covariance = correlated(5)
@@ -134,12 +137,13 @@ def test_the_cheap_moment_sampler_over_counts_correlated_observations():
     exact = Gaussian(np.zeros(5), covariance).posterior(evidence)
 
     def error(sampler):
-        draws = prior.posterior_sample(evidence, n=20_000, sampler=sampler)
+        draws = prior.posterior_sample(evidence, n=6000, sampler=sampler)
         return np.abs((draws.mean(0) - exact.mean) / exact.std).max()
 
     assert error(MomentSampler(iterations=4)) < 0.05 < error(MomentSampler(iterations=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [1, 3])
 def test_damping_holds_the_chain_where_many_arms_say_the_same(rank):
     rng = np.random.default_rng(0)
@@ -167,6 +171,7 @@ def test_damping_holds_the_chain_where_many_arms_say_the_same(rank):
 # --- diffusion posterior sampling, the reference ---------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("observed", [[0], [0, 1, 2, 3]])
 def test_dps_agrees_with_an_independent_implementation(observed):
     covariance, values = correlated(5), np.full(5, np.nan)
@@ -178,6 +183,7 @@ def test_dps_agrees_with_an_independent_implementation(observed):
     assert_same_law(ours.astype(np.float64), theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("std", [1.0, 0.3])
 def test_dps_trusts_the_estimate_too_much(std):
     """Its bias: too near to the evidence and too narrow, though less so than 'paper' is."""
@@ -194,6 +200,9 @@ def test_dps_trusts_the_estimate_too_much(std):
 
 
 # --- what every sampler must do ------------------------------------------------------------
+
+
+# Where the length of a chain does not matter it has 4 steps, and mostly 6 rows: one program.
 
 
 @pytest.fixture(params=sorted(SAMPLERS))
@@ -214,6 +223,7 @@ def prior():
     return DiffusionPrior.gaussian(PRIOR_MEAN, PRIOR_COVARIANCE)
 
 
+@pytest.mark.slow
 def test_no_evidence_gives_the_prior(prior, sampler):
     """Up to the chain's own error: ``x_L`` starts at N(0, I), not at the diffused prior."""
     draws = prior.posterior_sample(Evidence.none(3), n=10_000, sampler=sampler)
@@ -230,6 +240,7 @@ def test_noiseless_evidence_gives_the_data(prior, exact_sampler):
     np.testing.assert_allclose(draws, data, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", ["calibrated", "plain", "partial"])
 def test_noiseless_evidence_wins_whatever_the_variance(prior, exact_sampler, variance):
     data, evidence = np.array([2.0, 6.0, 3.0]), Evidence.exact([2.0, 6.0, 3.0])
@@ -237,6 +248,7 @@ def test_noiseless_evidence_wins_whatever_the_variance(prior, exact_sampler, var
     np.testing.assert_allclose(draws, np.tile(data, (5, 1)), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_a_reference_misses_noiseless_evidence_by_what_its_last_step_adds(prior, reference):
     """Why it is no posterior sampler, and no worse than that: sd ``τ_1`` around the data."""
@@ -245,6 +257,7 @@ def test_a_reference_misses_noiseless_evidence_by_what_its_last_step_adds(prior,
     assert_same_moments(draws, data, prior.reconstruction_error[0])
 
 
+@pytest.mark.slow
 def test_more_evidence_narrows_the_draws(prior, sampler):
     spread = [
         prior.posterior_sample(Evidence([4.0] + [np.nan] * 2, std), n=1000, sampler=sampler).std(0)
@@ -253,6 +266,7 @@ def test_more_evidence_narrows_the_draws(prior, sampler):
     assert spread[0][0] > spread[1][0] > spread[2][0]
 
 
+@pytest.mark.slow
 def test_units_do_not_matter(sampler):
     """The same problem in other units gives the same draws in those units."""
     metres = DiffusionPrior.gaussian([1.0, 2.0], correlated(2))
@@ -262,11 +276,12 @@ def test_units_do_not_matter(sampler):
     np.testing.assert_allclose(100 * a, b, rtol=2e-3, atol=0.05)
 
 
+@pytest.mark.slow
 def test_seeds(prior, sampler):
     evidence = Evidence([2.0, np.nan, np.nan], 0.5)
 
     def draw(seed):
-        return prior.posterior_sample(evidence, n=3, sampler=sampler, seed=seed, steps=5)
+        return prior.posterior_sample(evidence, n=6, sampler=sampler, seed=seed, steps=4)
 
     np.testing.assert_array_equal(draw(1), draw(1))
     assert not np.array_equal(draw(1), draw(2))
@@ -274,25 +289,28 @@ def test_seeds(prior, sampler):
     assert not np.array_equal(draw(generator), draw(generator))
 
 
+@pytest.mark.slow
 def test_draws_do_not_depend_on_the_batch_they_are_in(prior, sampler, monkeypatch):
     tasks = Evidence([[2.0, np.nan, 1.0], [np.nan, 3.0, np.nan], [1.0, 1.0, 1.0]], 0.5)
-    together = prior.posterior_sample(tasks, n=11, steps=10, sampler=sampler)
+    together = prior.posterior_sample(tasks, n=11, steps=4, sampler=sampler)
     monkeypatch.setattr(chunks_module, "CHUNK_ENTRIES", {"cpu": 3 * 4})
-    in_chunks = prior.posterior_sample(tasks, n=11, steps=10, sampler=sampler)
+    in_chunks = prior.posterior_sample(tasks, n=11, steps=4, sampler=sampler)
     np.testing.assert_allclose(together, in_chunks, atol=1e-5)
-    fewer = prior.posterior_sample(tasks, n=2, steps=10, sampler=sampler)
+    fewer = prior.posterior_sample(tasks, n=2, steps=4, sampler=sampler)
     np.testing.assert_allclose(together[:2], fewer, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_shapes(prior, sampler):
-    one, batch = Evidence.none(3), Evidence.none(3, (2, 4))
+    one, batch = Evidence.none(3), Evidence.none(3, (2, 3))
     assert prior.posterior_sample(one, sampler=sampler, steps=4).shape == (3,)
-    assert prior.posterior_sample(one, n=5, sampler=sampler, steps=4).shape == (5, 3)
-    assert prior.posterior_sample(batch, sampler=sampler, steps=4).shape == (2, 4, 3)
+    assert prior.posterior_sample(one, n=6, sampler=sampler, steps=4).shape == (6, 3)
+    assert prior.posterior_sample(batch, sampler=sampler, steps=4).shape == (2, 3, 3)
     chains = prior.posterior_sample(batch, n=5, sampler=sampler, steps=4, chain=True)
-    assert chains.shape == (5, 2, 4, 5, 3)
+    assert chains.shape == (5, 2, 3, 5, 3)
 
 
+@pytest.mark.slow
 def test_a_chain_ends_in_the_draw(prior, sampler):
     evidence = Evidence([2.0, np.nan, np.nan], 0.5)
     draws = prior.posterior_sample(evidence, n=6, sampler=sampler)

@@ -41,6 +41,7 @@ def assert_same(one, other, tolerance=2e-4):
 
 
 # The last block is a shorter one, and compiled for itself: once is enough.
+@pytest.mark.slow
 @pytest.mark.parametrize(("network", "steps"), [(MLP, 7), (UNET, 6)], ids=["mlp", "unet"])
 def test_trainings_side_by_side_are_the_trainings_one_by_one(network, steps):
     config = TrainingConfig(steps=steps, block=3, batch_size=8, ema_decay=0.9, ema_every=2)
@@ -60,6 +61,7 @@ SHORT = {
 PAPER = dataclasses.replace(PROCEDURES["paper"], **SHORT)
 
 
+@pytest.mark.slow
 def test_lessons_side_by_side_are_the_lessons_one_by_one():
     seen, paper = SEEN, PAPER
     ours = OurProcedure(sampler_steps=5, **SHORT)
@@ -77,6 +79,7 @@ def test_lessons_side_by_side_are_the_lessons_one_by_one():
     assert sorted(ended) == [(i, name) for i in range(4) for name in ("round 1", "warm-up")]
 
 
+@pytest.mark.slow
 def test_the_prior_of_a_phase_is_that_of_a_shorter_procedure():
     """How the third image model is had: the one before it is kept on the way."""
     longer = dataclasses.replace(PAPER, rounds=2, inner_steps=(4, 4), sure=(0.1, 0.1, 1.0))
@@ -89,6 +92,7 @@ def test_the_prior_of_a_phase_is_that_of_a_shorter_procedure():
     assert_same(kept["round 1"], alone, 2e-3)
 
 
+@pytest.mark.slow
 def test_a_repeat_can_draw_some_of_the_tasks():
     some = dataclasses.replace(PAPER, tasks_per_round=10)
     few, many = (learn_prior(*SEEN, procedure=p, **MLP) for p in (some, PAPER))
@@ -122,6 +126,7 @@ def policies(kind):
     return [UCB1(5, s) for s in (0.1, 0.5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["diffts", "mixture", "ucb1"])
 def test_simulations_side_by_side_are_the_simulations_one_by_one(kind):
     tasks = np.random.default_rng(1).random((7, 5))

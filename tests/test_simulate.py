@@ -44,6 +44,7 @@ def test_the_horizon_need_not_be_a_multiple_of_anything():
     np.testing.assert_allclose(run.regret, every.regret[[2, 5, 6]], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_policies_share_their_rewards():
     """Common random numbers: two policies that play alike see the same rewards."""
     wide = Gaussian(np.full(5, 0.5), np.eye(5))
@@ -52,6 +53,7 @@ def test_policies_share_their_rewards():
     assert (a.chosen == b.chosen).mean() > 0.97  # but for ties decided by rounding
 
 
+@pytest.mark.slow
 def test_tasks_do_not_depend_on_the_batch_they_are_in(monkeypatch):
     policy = DiagonalGTS(Gaussian(np.zeros(5), np.eye(5)), 0.1)
     together = simulate(policy, TASKS, NOISE, horizon=50)
@@ -81,6 +83,7 @@ def test_ucb_starts_with_every_arm():
     assert (np.sort(run.chosen, axis=0) == np.arange(5)[:, None]).all()
 
 
+@pytest.mark.slow
 def test_mazes_are_played_by_paths():
     maze = Maze()
     tasks = maze.sample(3, seed=0)
@@ -133,6 +136,7 @@ print(run.regret[-1].round(3).tolist())
 """
 
 
+@pytest.mark.slow
 def test_tasks_are_spread_over_devices_without_changing_them():
     outputs = []
     for devices in (1, 4):
@@ -151,6 +155,7 @@ def test_tasks_are_spread_over_devices_without_changing_them():
 # --- baselines' priors ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_fitted_priors_are_those_of_the_data():
     rng = np.random.default_rng(0)
     data = rng.multivariate_normal([1.0, 2.0], [[1.0, 0.5], [0.5, 1.0]], 4000)
@@ -164,6 +169,7 @@ def test_fitted_priors_are_those_of_the_data():
         fit_gaussian(data[:1])
 
 
+@pytest.mark.slow
 def test_thompson_sampling_beats_uniform_play():
     prior = fit_gaussian(np.random.default_rng(1).random((500, 5)))
     thompson = simulate(MixtureTS(prior, 0.1), TASKS, NOISE, horizon=200)

@@ -113,6 +113,7 @@ def test_a_choice_of_sure_has_a_checkpoint_for_each(tmp_path):
 WILD = TrainingConfig(steps=8, batch_size=4, block=2, learning_rate=1e30)
 
 
+@pytest.mark.slow
 def test_training_that_diverges_says_so():
     with pytest.raises(
         InvalidInputError, match=r"^training diverged: .* at step \d.*lower learning"

@@ -55,6 +55,7 @@ def test_halves_are_disjoint_fixed_and_cover_all_slots(script):
     assert first.ravel().tolist() != [0, 1, 2, 3, 4]  # not by their names
 
 
+@pytest.mark.slow
 def test_the_score_sees_one_half_alone(tmp_path):
     write_data(tmp_path / "a")
     write_data(tmp_path / "b", of_held_out=150)

@@ -47,6 +47,7 @@ def network(request):
 # Shapes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_arms", [300, 301, 7, 1])
 def test_1d_takes_any_length(n_arms):
     network = UNet1d(n_arms, **{**SMALL, "channels": [8, 8, 8]})
@@ -56,6 +57,7 @@ def test_1d_takes_any_length(n_arms):
     assert jnp.isfinite(output).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("height", "width"), [(20, 20), (28, 28), (19, 19), (7, 5), (1, 3)])
 def test_2d_takes_any_size(height, width):
     options = {**SMALL, "channels": [8, 8, 8]}
@@ -100,6 +102,7 @@ def test_output_depends_on_the_step(network):
     assert jnp.abs(second - last).max() > 1e-5
 
 
+@pytest.mark.slow
 def test_gradient_reaches_every_parameter(network):
     x = normal(4, network.n_arms)
     steps = jnp.array([1, 20, 50, 100])
@@ -123,6 +126,7 @@ def test_a_batch_is_its_rows(network):
     np.testing.assert_allclose(apply_batch(network, x, steps), rows, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_directional_derivative_is_the_slope(network):
     x, r = normal(network.n_arms), normal(network.n_arms, seed=2)
     _, derivative = eqx.filter_jit(eqx.filter_jvp)(lambda x: network(x, STEP), (x,), (r,))
@@ -141,6 +145,7 @@ def test_1d_moves_with_its_input():
     assert jnp.abs(here - there)[100:300].max() > 1e-2
 
 
+@pytest.mark.slow
 def test_1d_looks_near_first():
     network = small_1d(400)
     slope = jnp.abs(jax.grad(lambda x: apply(network, x)[200])(normal(400)))
@@ -339,6 +344,7 @@ def test_denoising_is_learned(kind):
     assert losses[-10:].mean() < 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 def test_evaluating_is_the_same_as_calling(name):
     """Networks may have a second form that is faster to evaluate; it must not be another one."""
@@ -362,6 +368,7 @@ def test_evaluating_a_batch_keeps_its_axis_last():
 # Folds and bfloat16
 
 
+@pytest.mark.slow
 def test_folding_makes_two_by_two_pixels_one_position():
     """Every output depends on every input, at any size, with fewer positions in between."""
     network = small_2d(6, 4, folds=1)
@@ -374,9 +381,14 @@ def test_folding_makes_two_by_two_pixels_one_position():
     assert apply(odd, normal(35)).shape == (35,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 def test_bfloat16_is_the_same_network_with_rounding(name):
-    options = {"height": 4, "width": 4, "channels": (8, 8)} if name == "unet-2d" else {}
+    sizes = {
+        "unet-2d": {"height": 4, "width": 4, "channels": (8, 8)},
+        "unet-1d": {"channels": (8, 8)},
+    }
+    options = sizes.get(name, {})
     exact = build_denoiser(name, 16, **options)
     rounded = build_denoiser(name, 16, compute="bfloat16", **options)
     level = jax.tree.map(jnp.asarray, Schedule.linear().level(30))
