@@ -259,9 +259,9 @@ class TestRealSlots:
             tasks = self.problem.development(10, seed=seed, beside=sets)
             assert len(np.unique(np.concatenate([*sets, tasks]), axis=0)) == 30
         np.testing.assert_array_equal(tasks, self.problem.development(10, seed=2, beside=sets))
-        with pytest.raises(InvalidInputError, match=r"11 development tasks.* only 10 of 30 slots"):
+        with pytest.raises(InvalidInputError, match=r"11 development tasks.* only 10 of 30"):
             self.problem.development(11, beside=sets)
-        with pytest.raises(InvalidInputError, match=r"^beside: real slots"):
+        with pytest.raises(InvalidInputError, match=r"^beside: tasks are dealt"):
             self.problem.development(1)
 
     def test_too_few_slots(self):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from diffts.bandits.actions import Actions
 from diffts.bandits.beliefs import (
@@ -29,30 +29,18 @@ from diffts.bandits.rules import (
     UniformRule,
 )
 from diffts.diffusion.exact import Gaussian, GaussianMixture
-from diffts.diffusion.posterior import PosteriorSampler
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.validation import positive_number
 
 
-def DiffTS(
-    prior: DiffusionPrior,
-    noise_std: float,
-    *,
-    steps: int | None = None,
-    sampler: str | PosteriorSampler = "paper",
-    variance: str = "calibrated",
-    single_arm: bool = True,
-) -> Policy:
+def DiffTS(prior: DiffusionPrior, noise_std: float, **how: Any) -> Policy:
     """Thompson sampling with a diffusion prior (the paper's Algorithm DiffTS).
 
     ``steps``, ``sampler`` and ``variance`` say how to draw, as in
     ``DiffusionPrior.posterior_sample``; ``single_arm`` is False where an action is a set of arms.
     """
-    belief = DiffusionBelief(
-        prior, noise_std, steps=steps, sampler=sampler, variance=variance, single_arm=single_arm
-    )
-    return Policy(belief, ThompsonRule())
+    return Policy(DiffusionBelief(prior, noise_std, **how), ThompsonRule())
 
 
 def MixtureTS(

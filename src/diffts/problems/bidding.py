@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.bandits.rewards import RewardModel
 from diffts.errors import InvalidInputError
 from diffts.problems.ipinyou_logs import read_slot_prices
-from diffts.problems.problem import Problem, SuggestedNetwork, Tasks, TaskSets, fixed_array
+from diffts.problems.problem import Problem, SuggestedNetwork, Tasks, fixed_array
 from diffts.problems.simulated_slots import simulate_price_cdfs
-from diffts.seeding import KeyArray, Seed, as_generator
-from diffts.validation import finite_array, whole_number
+from diffts.seeding import KeyArray
+from diffts.validation import finite_array
 
 N_BIDS = 300
 ITEM_VALUE = 300
@@ -110,67 +110,13 @@ class Bidding(Problem):
             raise InvalidInputError("win_rates: must lie in [0, 1] and never fall with the bid")
         object.__setattr__(self, "win_rates", fixed_array(rates))
 
-    def split(
-        self,
-        train: int | None = None,
-        calibration: int | None = None,
-        test: int | None = None,
-        seed: Seed = 0,
-    ) -> TaskSets:
-        """As for any problem; real slots are dealt out so that no slot is in two sets."""
-        if self.win_rates is None:
-            return super().split(train, calibration, test, seed)
-        sizes = self._sizes(train, calibration, test)
-        chosen = self._pick_slots(self.win_rates, sum(sizes), as_generator(seed))
-        # The test set is dealt first: it stays the same whatever is left to learn from.
-        test_set, calibration_set, train_set = np.split(chosen, np.cumsum([sizes[2], sizes[1]]))
-        return TaskSets(train_set, calibration_set, test_set)
-
-    def development(
-        self, n: int | None = None, seed: Seed = 0, *, beside: TaskSets | None = None
-    ) -> Tasks:
-        """As for any problem; of real slots, some of those that are in none of the sets ``beside``.
-
-        Args:
-            n: number of tasks; None for as many as there are test tasks by default.
-            seed: the seed of the split.
-            beside: that split; must be given for real slots.
-        """
-        if self.win_rates is None:
-            return super().development(n, seed, beside=beside)
-        if beside is None:
-            raise InvalidInputError(
-                "beside: real slots are dealt out, so development tasks need to know the other "
-                "sets; give what split() returned"
-            )
-        n = whole_number("n", self.default_sizes[2] if n is None else n, 0)
-        stream = self._development_stream(seed)
-        slots = self._pick_slots(self.win_rates, len(self.win_rates), stream)
-        dealt = {task.tobytes() for tasks in beside for task in tasks}
-        free = slots[[slot.tobytes() not in dealt for slot in slots]]
-        if n > len(free):
-            raise InvalidInputError(
-                f"n: {n} development tasks asked for, but only {len(free)} of {len(slots)} slots "
-                "are in none of the other sets"
-            )
-        return free[:n]
+    @property
+    def pool(self) -> Tasks | None:
+        """The real slots; simulated ones never end."""
+        return None if self.win_rates is None else mean_rewards(self.win_rates)
 
     def _draw(self, n: int, rng: np.random.Generator) -> Tasks:
-        if self.win_rates is not None:
-            return self._pick_slots(self.win_rates, n, rng)
         return mean_rewards(simulate_price_cdfs(n, rng)[:, :N_BIDS])
-
-    def _pick_slots(
-        self, win_rates: NDArray[np.float64], n: int, rng: np.random.Generator
-    ) -> Tasks:
-        """Mean rewards of ``n`` different real slots in random order."""
-        n_slots = len(win_rates)
-        if n > n_slots:
-            raise InvalidInputError(
-                f"n: {n} tasks asked for, but there are only {n_slots} ({self.source}); "
-                "ask for smaller sets, lower min_prices, or add logs"
-            )
-        return mean_rewards(win_rates[rng.permutation(n_slots)[:n]])
 
 
 def payoffs() -> NDArray[np.float64]:

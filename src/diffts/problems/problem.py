@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from diffts.bandits.actions import Actions, BestArm
 from diffts.bandits.rewards import RewardModel
+from diffts.errors import InvalidInputError
 from diffts.seeding import Seed, as_generator
 from diffts.validation import whole_number
 
@@ -84,6 +85,11 @@ class Problem(abc.ABC):
         """A network that suits these tasks; None for no advice."""
         return None
 
+    @property
+    def pool(self) -> Tasks | None:
+        """All tasks ``(n, K)``, where there are finitely many: sets are dealt from them."""
+        return None
+
     @abc.abstractmethod
     def _draw(self, n: int, rng: np.random.Generator) -> Tasks:
         """Mean rewards of ``n ≥ 1`` tasks, shape ``(n, K)``; all randomness comes from ``rng``."""
@@ -99,6 +105,8 @@ class Problem(abc.ABC):
         rng = as_generator(seed)
         if n == 0:
             return np.zeros((0, self.n_arms), np.float32)
+        if self.pool is not None:
+            return _dealt(self.pool, n, rng)
         return self._draw(n, rng).astype(np.float32, copy=False)
 
     def split(
@@ -118,9 +126,14 @@ class Problem(abc.ABC):
             calibration: number of calibration tasks.
             test: number of test tasks.
             seed: seed of all three. Each set has its own stream of random numbers, so that the
-                size of one set never changes the tasks of another.
+                size of one set never changes the tasks of another. Of finitely many tasks, none
+                is in two sets; the test tasks are dealt first, and stay whatever the others are.
         """
         sizes = self._sizes(train, calibration, test)
+        if self.pool is not None:
+            chosen = _dealt(self.pool, sum(sizes), as_generator(seed))
+            dealt = np.split(chosen, np.cumsum([sizes[2], sizes[1]]))
+            return TaskSets(dealt[2], dealt[1], dealt[0])
         streams = independent_streams(seed, len(sizes))
         return TaskSets(*(self.sample(n, rng) for n, rng in zip(sizes, streams, strict=True)))
 
@@ -134,9 +147,24 @@ class Problem(abc.ABC):
             seed: the seed of the split: its sets and these are independent.
             beside: that split; needed only where there are finitely many tasks to deal out.
         """
-        del beside  # other streams have other tasks
         n = whole_number("n", self.default_sizes[2] if n is None else n, 0)
-        return self.sample(n, self._development_stream(seed))
+        stream = independent_streams(seed, len(TaskSets._fields) + 1)[-1]
+        if self.pool is None:
+            return self.sample(n, stream)
+        if beside is None:
+            raise InvalidInputError(
+                "beside: tasks are dealt out, so development tasks need to know the other sets; "
+                "give what split() returned"
+            )
+        dealt = {task.tobytes() for tasks in beside for task in tasks}
+        shuffled = _dealt(self.pool, len(self.pool), stream)
+        free = shuffled[[task.tobytes() not in dealt for task in shuffled]]
+        if n > len(free):
+            raise InvalidInputError(
+                f"n: {n} development tasks asked for, but only {len(free)} of {len(self.pool)} are "
+                "in none of the other sets"
+            )
+        return free[:n]
 
     def sets_for_choices(self, seed: Seed = 0) -> TaskSets:
         """A split with development tasks in the place of the test tasks.
@@ -146,10 +174,6 @@ class Problem(abc.ABC):
         """
         tasks = self.split(seed=seed)
         return tasks._replace(test=self.development(seed=seed, beside=tasks))
-
-    def _development_stream(self, seed: Seed) -> np.random.Generator:
-        """The stream after those of the training, calibration and test tasks."""
-        return independent_streams(seed, len(TaskSets._fields) + 1)[-1]
 
     def _sizes(
         self, train: int | None, calibration: int | None, test: int | None
@@ -161,6 +185,15 @@ class Problem(abc.ABC):
             for name, size, default in zip(names, asked, self.default_sizes, strict=True)
         ]
         return sizes[0], sizes[1], sizes[2]
+
+
+def _dealt(pool: Tasks, n: int, rng: np.random.Generator) -> Tasks:
+    """``n`` different tasks of a pool, in random order."""
+    if n > len(pool):
+        raise InvalidInputError(
+            f"n: {n} tasks asked for, but there are only {len(pool)}; ask for smaller sets"
+        )
+    return pool[rng.permutation(len(pool))[:n]]
 
 
 def independent_streams(seed: Seed, count: int) -> list[np.random.Generator]:
