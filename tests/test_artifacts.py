@@ -11,17 +11,10 @@ import numpy as np
 import pytest
 
 import diffts.priors
-from diffts import (
-    ArtifactError,
-    DiffusionPrior,
-    Evidence,
-    InvalidInputError,
-    TrainingConfig,
-    learn_prior,
-    storage,
-)
+from diffts import DiffusionPrior, Evidence, TrainingConfig, learn_prior, storage
 from diffts.diffusion import NETWORKS, Schedule, build_denoiser
 from diffts.diffusion.units import Units
+from diffts.errors import ArtifactError, InvalidInputError
 from diffts.priors import builtin_names, builtin_prior
 from diffts.problems import get_problem
 from diffts.storage import named_arrays

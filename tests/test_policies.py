@@ -77,19 +77,10 @@ EVIDENCE = Evidence.from_history(ARMS, REWARDS, K, NOISE)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("single_arm", [True, False])
-def test_gts_full_posterior_is_the_closed_form(single_arm):
-    policy = MixtureTS(GAUSSIAN, NOISE, single_arm=single_arm)
-    state, exact = after(policy), GAUSSIAN.posterior(EVIDENCE)
-    covariances = policy.belief.component_covariances(state)
-    np.testing.assert_allclose(covariances[0], exact.covariance, atol=1e-6)
-    np.testing.assert_allclose(policy.estimate(state), exact.mean, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("single_arm", [True, False])
-def test_gmmts_posterior_is_the_closed_form(single_arm):
-    policy = MixtureTS(MIXTURE, NOISE, single_arm=single_arm)
-    state, exact = after(policy), MIXTURE.posterior(EVIDENCE)
+@pytest.mark.parametrize("prior", [GAUSSIAN, MIXTURE], ids=["gts-full", "gmmts"])
+def test_posteriors_are_the_closed_form(single_arm, prior):
+    policy = MixtureTS(prior, NOISE, single_arm=single_arm)
+    state, exact = after(policy), GaussianMixture.of(prior).posterior(EVIDENCE)
     covariances = policy.belief.component_covariances(state)
     np.testing.assert_allclose(covariances, exact.covariances, atol=1e-6)
     # The marginal likelihoods of rewards and of their means differ by a common factor only.
