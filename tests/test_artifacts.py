@@ -84,6 +84,7 @@ def test_a_residual_network_comes_back_with_its_gaussian(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_in_half_precision_a_prior_takes_half_the_room(tmp_path):
     prior = network_prior("residual-mlp")
     prior.save(tmp_path / "whole")
@@ -124,6 +125,7 @@ def test_there_is_a_built_in_prior_for_every_bandit_problem_of_the_paper():
     assert sum(path.stat().st_size for path in folder.glob("*/*")) <= 12 * 2**20
 
 
+@pytest.mark.slow
 def test_built_in_priors_of_labeled_arms_are_each_of_their_own_law():
     """With a scale for each task the values spread by a third more than with a common one."""
     spreads = {}

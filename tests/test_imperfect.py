@@ -253,6 +253,7 @@ def test_the_best_score_is_kept_and_stops_the_training(monkeypatch):
     assert told["kept_step"] == 40
 
 
+@pytest.mark.slow
 def test_the_weights_of_the_best_score_are_the_prior(monkeypatch):
     evidence = observed(gaussian_tasks(90))
     plan_scores(monkeypatch, lambda _: [0.4, 0.5, 0.6])
@@ -279,6 +280,7 @@ def test_the_choice_of_lambda_is_the_smallest_good_one(monkeypatch, scores, chos
     assert best.metadata["procedure"]["sure"] == chosen
 
 
+@pytest.mark.slow
 def test_a_training_that_blows_up_says_so():
     wild = TrainingConfig(batch_size=16, block=10, learning_rate=1e30)
     with pytest.raises(InvalidInputError, match="learning rate"):

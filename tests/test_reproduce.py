@@ -345,6 +345,7 @@ def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
     assert nothing == {"nothing of it is finished"}
 
 
+@pytest.mark.slow
 def test_what_is_missing_alone_is_played(tmp_path, monkeypatch):
     """A prior and a run that are there are used as they are."""
     store = Store(tmp_path / "parts", SMOKE.as_json())
