@@ -219,15 +219,19 @@ def test_several_priors_are_kept(here, monkeypatch):
     assert again.returncode == 0, again.stderr
 
 
+def assert_training_leaves_nothing(folder, code, said):
+    result = diffts(*TRAIN, "--out", "p")
+    assert result.returncode == code
+    assert result.stderr.startswith(said)
+    assert os.listdir(folder) == []
+
+
 def test_stopped_before_anything_was_learned(here, monkeypatch):
     def stop(*_, **__):
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(learning_plan, "learn_prior", stop)
-    result = diffts(*TRAIN, "--out", "p")
-    assert result.returncode == 130
-    assert result.stderr.startswith("stopped: nothing is kept")
-    assert os.listdir(here) == []
+    assert_training_leaves_nothing(here, 130, "stopped: nothing is kept")
 
 
 def test_a_second_signal_does_not_break_the_saving(monkeypatch):
@@ -367,10 +371,8 @@ def test_a_training_that_diverges_leaves_nothing(here, monkeypatch):
         refuse_divergence(float("nan"), 200)
 
     monkeypatch.setattr(learning_plan, "learn_prior", learn)
-    result = diffts(*TRAIN, "--out", "p")
-    assert result.returncode == 2
-    assert result.stderr.startswith("error: training diverged: the loss is nan at step 200")
-    assert os.listdir(here) == []
+    said = "error: training diverged: the loss is nan at step 200"
+    assert_training_leaves_nothing(here, 2, said)
 
 
 def test_a_warning_is_one_line(monkeypatch):
