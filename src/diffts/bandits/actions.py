@@ -32,6 +32,29 @@ class Actions(eqx.Module):
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
         """The action of the largest total value."""
 
+    @property
+    @abc.abstractmethod
+    def arm_by_arm(self) -> bool:
+        """Whether an action is a number of arms on offer, whichever: arms then compete one by one."""
+
+    @property
+    @abc.abstractmethod
+    def offered(self) -> Bool[Array, " K"]:
+        """The arms that some action plays."""
+
+    @abc.abstractmethod
+    def nearly_best(
+        self, values: Float[Array, " K"], tolerance: Float[Array, ""], favour: Float[Array, " K"]
+    ) -> Bool[Array, " K"]:
+        """Of the actions whose value is within a tolerance of the best, the most favoured one."""
+
+    @abc.abstractmethod
+    def rivals(self, values: Float[Array, " K"]) -> Float[Array, " K"]:
+        """The value at which an arm, all others as they are, would enter or leave the best action.
+
+        Only where arms compete one by one.
+        """
+
     @abc.abstractmethod
     def cover(self) -> Bool[Array, "n K"]:
         """A few actions ``(n, K)`` that together play every base arm on offer: the start of UCB.
@@ -54,11 +77,31 @@ class BestArm(Actions):
         """It is."""
         return True
 
+    @property
+    def arm_by_arm(self) -> bool:
+        """They do."""
+        return True
+
+    @property
+    def offered(self) -> Bool[Array, " K"]:
+        """All of them."""
+        return jnp.ones(self.n_arms, bool)
+
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
         """The arm of the largest value, the first among equals."""
         # On a CPU an argmax of floats takes longer than these two steps.
         is_largest = values == jnp.max(values)
         return jnp.arange(self.n_arms) == jnp.argmax(is_largest)
+
+    def nearly_best(
+        self, values: Float[Array, " K"], tolerance: Float[Array, ""], favour: Float[Array, " K"]
+    ) -> Bool[Array, " K"]:
+        """The most favoured arm within the tolerance; of equals, the one of the largest value."""
+        return _favoured(values, tolerance, favour)
+
+    def rivals(self, values: Float[Array, " K"]) -> Float[Array, " K"]:
+        """The best of the others."""
+        return _rivals(values, 1)
 
     def cover(self) -> Bool[Array, "n K"]:
         """Each arm once."""
@@ -84,12 +127,27 @@ class BestOffered(Actions):
         """It is."""
         return True
 
+    @property
+    def arm_by_arm(self) -> bool:
+        """They do."""
+        return True
+
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
         """The arm of the largest value on offer, the first among equals."""
         on_offer = jnp.where(self.offered, values, -jnp.inf)
         # Neither values of -∞ nor NaN must let an arm win that is not on offer.
         is_largest = self.offered & ~(on_offer < jnp.max(on_offer))
         return jnp.arange(self.n_arms) == jnp.argmax(is_largest)
+
+    def nearly_best(
+        self, values: Float[Array, " K"], tolerance: Float[Array, ""], favour: Float[Array, " K"]
+    ) -> Bool[Array, " K"]:
+        """The most favoured arm on offer within the tolerance; of equals, the best one."""
+        return _favoured(jnp.where(self.offered, values, -jnp.inf), tolerance, favour)
+
+    def rivals(self, values: Float[Array, " K"]) -> Float[Array, " K"]:
+        """The best of the others on offer."""
+        return _rivals(jnp.where(self.offered, values, -jnp.inf), 1)
 
     def cover(self) -> Bool[Array, "n K"]:
         """Each arm on offer once; nothing in the other rows."""
@@ -114,10 +172,35 @@ class TopK(Actions):
         """It is a set, even of one."""
         return False
 
+    @property
+    def arm_by_arm(self) -> bool:
+        """They do, for k places."""
+        return True
+
+    @property
+    def offered(self) -> Bool[Array, " K"]:
+        """All of them."""
+        return jnp.ones(self.n_arms, bool)
+
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
         """The ``k`` arms of the largest values (the first ones among equals)."""
         _, arms = jax.lax.top_k(values, self.k)
         return jnp.zeros(self.n_arms, bool).at[arms].set(True)
+
+    def nearly_best(
+        self, values: Float[Array, " K"], tolerance: Float[Array, ""], favour: Float[Array, " K"]
+    ) -> Bool[Array, " K"]:
+        """The last places go to the most favoured arms within the tolerance of the last one."""
+        last = jax.lax.top_k(values, self.k)[0][-1]
+        close = jnp.abs(values - last) <= tolerance
+        # What is clearly better first, then what is close by favour, then by value.
+        group = jnp.where(close, 1, jnp.where(values > last, 0, 2))
+        by_favour = jnp.lexsort((-values, jnp.where(close, -favour, 0.0), group))
+        return jnp.zeros(self.n_arms, bool).at[by_favour[: self.k]].set(True)
+
+    def rivals(self, values: Float[Array, " K"]) -> Float[Array, " K"]:
+        """For an arm inside, the best one outside; for one outside, the worst one inside."""
+        return _rivals(values, self.k)
 
     def cover(self) -> Bool[Array, "n K"]:
         """Blocks of ``k`` arms, the last one overlapping."""
@@ -160,6 +243,16 @@ class ShortestPath(Actions):
         """It is a path."""
         return False
 
+    @property
+    def arm_by_arm(self) -> bool:
+        """Edges do not: a path needs others beside it."""
+        return False
+
+    @property
+    def offered(self) -> Bool[Array, " K"]:
+        """All edges."""
+        return jnp.ones(self.n_arms, bool)
+
     def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
         """The edges of the cheapest path."""
         predecessor = self._predecessors(self._costs_by_side(jnp.maximum(-values, 0.0)))
@@ -174,6 +267,22 @@ class ShortestPath(Actions):
         unused = jnp.zeros(self.n_arms, bool)
         _, used = jax.lax.while_loop(lambda state: state[0] != 0, follow, (destination, unused))
         return used
+
+    def nearly_best(
+        self, values: Float[Array, " K"], tolerance: Float[Array, ""], favour: Float[Array, " K"]
+    ) -> Bool[Array, " K"]:
+        """The best path when favoured edges have a bonus: the whole tolerance, on a shortest path.
+
+        Paths cannot be gone through one by one. So this is not quite the most favoured path within
+        the tolerance; but it is within it, if it has no detour.
+        """
+        edges = self.height + self.width - 2
+        share = favour / jnp.maximum(jnp.max(favour), 1.0)
+        return self.best(values + tolerance / edges * share)
+
+    def rivals(self, values: Float[Array, " K"]) -> Float[Array, " K"]:
+        """Not for paths."""
+        raise InvalidInputError("actions: the edges of a path do not compete one by one")
 
     def cover(self) -> Bool[Array, "n K"]:
         """The given paths."""
@@ -230,3 +339,26 @@ class ShortestPath(Actions):
             neighbour.reshape(-1, 4).astype(np.int32),
             np.clip(edge, 0, self.n_arms - 1).reshape(-1, 4).astype(np.int32),
         )
+
+
+def _favoured(
+    values: Float[Array, " K"], tolerance: Float[Array, ""], favour: Float[Array, " K"]
+) -> Bool[Array, " K"]:
+    """The most favoured arm within the tolerance of the best; of equals, the better one."""
+    close = values >= jnp.max(values) - tolerance
+    favoured = jnp.where(close, favour, -1.0)
+    finalist = close & (favoured == jnp.max(favoured))
+    best = jnp.argmax(jnp.where(finalist, values, -jnp.inf))
+    return jnp.arange(len(values)) == best
+
+
+def _rivals(values: Float[Array, " K"], k: int) -> Float[Array, " K"]:
+    """The best value outside of the k largest for those inside, the k-th largest for the others.
+
+    >>> _rivals(jnp.array([3.0, 1.0, 2.0]), 1).tolist()
+    [2.0, 3.0, 3.0]
+    """
+    if k == len(values):  # nothing is outside
+        return jnp.full(values.shape, -jnp.inf)
+    largest = jax.lax.top_k(values, k + 1)[0]
+    return jnp.where(values >= largest[k - 1], largest[k], largest[k - 1])

@@ -20,6 +20,7 @@ from diffts.bandits.actions import Actions, BestArm, BestOffered
 from diffts.bandits.beliefs import State
 from diffts.bandits.history import History
 from diffts.bandits.identity import identity, what_differs
+from diffts.bandits.noise import NoiseLike
 from diffts.bandits.policies import DiffTS
 from diffts.bandits.policy import Policy
 from diffts.diffusion.posterior import PosteriorSampler
@@ -49,7 +50,7 @@ class Agent:
         seed: an int, a NumPy generator or a JAX key; without one, every agent gets its own.
 
     >>> from diffts.bandits.policies import UCB1
-    >>> agent = Agent(UCB1(2, noise_std=0.1), arms=["left", "right"])
+    >>> agent = Agent(UCB1(2, noise=0.1), arms=["left", "right"])
     >>> first = agent.choose()
     >>> agent.update(first, 0.3)
     >>> first, agent.choose()
@@ -264,7 +265,7 @@ class ThompsonSampling(Agent):
     def __init__(
         self,
         prior: DiffusionPrior,
-        noise_std: float,
+        noise_std: NoiseLike,
         *,
         arms: Sequence[Any] | None = None,
         actions: Actions | None = None,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from diffts.bandits.noise import NoiseLike
 from diffts.bandits.policies import Ingredients, Policy, check_policy, make_policy
 from diffts.bandits.simulate import Simulation, simulate
 from diffts.diffusion.exact import Gaussian, GaussianMixture
@@ -44,8 +45,9 @@ class Comparison:
     past: Tasks | Evidence  # exact mean rewards (N, K), or evidence about them
     test: Tasks  # mean rewards of the tasks to play (tasks, K)
     horizon: int  # rounds in each
-    noise_std: float | None = None  # assumed noise level σ̂; None for the problem's
+    noise_std: NoiseLike | None = None  # assumed noise of a reward; None for the problem's
     seed: int = 0  # of the mixtures' fits
+    floor: float = 0.0  # the least chance of every arm on offer
 
     @functools.cached_property
     def gaussian(self) -> Gaussian:
@@ -83,7 +85,9 @@ class Comparison:
             name,
             Ingredients(
                 actions=self.problem.actions,
-                noise_std=self.problem.noise_std if self.noise_std is None else self.noise_std,
+                noise=self.problem.noise_std if self.noise_std is None else self.noise_std,
+                horizon=self.horizon,
+                floor=self.floor,
                 prior=learned,
                 gaussian=lambda: self.gaussian,
                 diagonal=lambda: self.diagonal,

@@ -11,19 +11,18 @@ from typing import Any, TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float
 
 from diffts.bandits.history import History
+from diffts.bandits.noise import Noise
 from diffts.seeding import KeyArray
-from diffts.validation import positive_number
+
+#: Draws that stand for a distribution where nothing is known in closed form.
+DRAWS = 32
 
 #: What a belief keeps of a task: a pytree with an attribute ``history``, the pulls.
 State: TypeAlias = Any
-
-
-def as_noise_std(value: Any) -> Float[Array, ""]:
-    """The assumed noise level ``σ̂`` of one reward: a finite number above 0."""
-    return jnp.float32(positive_number("noise_std", value))
 
 
 class Belief(eqx.Module):
@@ -31,12 +30,12 @@ class Belief(eqx.Module):
 
     Attributes:
         n_arms: number of base arms ``K``.
-        noise_std: assumed standard deviation ``σ̂`` of one reward.
+        noise: the assumed noise of one reward.
         single_arm: whether it was made for actions of one arm, and serves no others.
     """
 
     n_arms: eqx.AbstractVar[int]
-    noise_std: eqx.AbstractVar[Float[Array, ""]]
+    noise: eqx.AbstractVar[Noise]
     single_arm: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
@@ -56,12 +55,30 @@ class Belief(eqx.Module):
         """One draw of the mean rewards."""
 
     @abc.abstractmethod
-    def moments(self, state: State) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
-        """Mean and standard deviation of each arm's mean reward; a function of the state alone."""
+    def moments(
+        self, state: State, draws: Float[Array, "n K"]
+    ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        """Mean and standard deviation of each arm's mean reward; a function of the state alone.
+
+        In closed form where there is one, else those of ``draws``, what :meth:`sample` gave: a
+        rule that uses draws for other things, too, makes them once. (Compiled, draws that nobody
+        reads are not made.)
+        """
 
     @abc.abstractmethod
-    def estimate(self, state: State) -> Float[Array, " K"]:
-        """Values whose best action is recommended; the means, unless something tells more."""
+    def quantile(
+        self, state: State, level: Float[Array, ""], draws: Float[Array, "n K"]
+    ) -> Float[Array, " K"]:
+        """The quantile of each arm's mean reward, likewise."""
+
+    @abc.abstractmethod
+    def estimate(self, state: State, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
+        """Values whose best action is advised; the means, but for arms of which nothing is known."""
+
+    @property
+    @abc.abstractmethod
+    def resolution(self) -> Float[Array, ""]:
+        """A difference of drawn values below which it cannot tell two arms apart."""
 
     def draw(self, key: KeyArray, state: State, n: int) -> Float[Array, "n K"]:
         """``n`` draws, by the key itself if it is one, else by ``split(key, n)``."""
@@ -69,9 +86,24 @@ class Belief(eqx.Module):
             return self.draw_one(key, state)[None]
         return jax.vmap(lambda one: self.draw_one(one, state))(jax.random.split(key, n))
 
-    def mean(self, state: State) -> Float[Array, " K"]:
-        """The mean of each arm's mean reward."""
-        return self.moments(state)[0]
+    def sample(self, state: State, n: int) -> Float[Array, "n K"]:
+        """``n`` draws by a key that the state itself gives: the same ones while nothing changes.
+
+        So what is computed from many draws is a function of the state alone, as a closed form
+        would be. The next round's are others: an error of one round does not last.
+        """
+        history = state.history
+        bits = jax.lax.bitcast_convert_type(jnp.sum(history.sums), jnp.uint32)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), history.rounds), bits)
+        return self.draw(key, state, n)
+
+    def mean(self, state: State, n: int = DRAWS) -> Float[Array, " K"]:
+        """The mean of each arm's mean reward, if need be of ``n`` draws."""
+        return self.moments(state, self.sample(state, n))[0]
+
+    def noise_std(self, state: State) -> Float[Array, " K"]:
+        """The assumed standard deviation ``σ̂^a`` of one reward of each arm."""
+        return self.noise.std(state.history)
 
 
 class HistoryState(eqx.Module):
@@ -96,3 +128,16 @@ class HistoryBelief(Belief):
     ) -> HistoryState:
         """The longer history."""
         return HistoryState(state.history.add(action, rewards))
+
+
+def moments_of(draws: Float[Array, "n K"]) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+    """Mean and standard deviation of each arm in some draws."""
+    return jnp.mean(draws, axis=0), jnp.std(draws, axis=0, ddof=1)
+
+
+def gaussian_quantile(
+    moments: tuple[Float[Array, " K"], Float[Array, " K"]], level: Float[Array, ""]
+) -> Float[Array, " K"]:
+    """The quantile of Gaussians of these means and standard deviations."""
+    mean, std = moments
+    return mean + ndtri(level) * std

@@ -28,8 +28,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from diffts.bandits.beliefs.belief import Belief, as_noise_std
+from diffts.bandits.beliefs.belief import Belief, gaussian_quantile
 from diffts.bandits.history import History
+from diffts.bandits.noise import Noise, NoiseLike, as_noise
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.seeding import KeyArray
 
@@ -57,9 +58,10 @@ class MixtureBelief(Belief):
     """The exact posterior of a Gaussian mixture (of one component: a Gaussian), round by round.
 
     Attributes:
-        single_arm: whether an action is one arm (rank-one updates) or a set (solve anew).
-        noise_std: assumed noise level; at least 1e-4 of the largest prior standard deviation, since
-            float32 resolves no less.
+        single_arm: whether an action is one arm (rank-one updates, if the noise is one number)
+            or a set (solve anew).
+        noise: the assumed noise; at least ``finest`` counts, 1e-4 of the largest prior standard
+            deviation, since float32 resolves no less.
     """
 
     n_arms: int = eqx.field(static=True)
@@ -68,10 +70,11 @@ class MixtureBelief(Belief):
     prior_means: Float[Array, "C K"]
     prior_covariances: Float[Array, "C K K"]
     prior_roots: Float[Array, "C K K"]  # root @ root.T is the prior covariance
-    noise_std: Float[Array, ""]
+    noise: Noise
+    finest: Float[Array, ""]
 
     def __init__(
-        self, prior: Gaussian | GaussianMixture, noise_std: float, *, single_arm: bool = True
+        self, prior: Gaussian | GaussianMixture, noise: NoiseLike, *, single_arm: bool = True
     ) -> None:
         if isinstance(prior, Gaussian):
             prior = GaussianMixture([1.0], prior.mean[None], prior.covariance[None])
@@ -84,19 +87,19 @@ class MixtureBelief(Belief):
         self.prior_covariances = jnp.asarray(prior.covariances, jnp.float32)
         self.prior_roots = jnp.asarray(roots, jnp.float32)
         finest = 1e-4 * np.sqrt(np.diagonal(prior.covariances, axis1=1, axis2=2).max())
-        self.noise_std = jnp.maximum(as_noise_std(noise_std), jnp.float32(finest))
+        self.noise, self.finest = as_noise(noise), jnp.float32(finest)
 
     def init(self) -> MixtureState:
         """The prior."""
         empty = History.empty(self.n_arms)
-        if self.single_arm:  # nothing to solve
+        if self._follows_pulls:  # nothing to solve
             return MixtureState(empty, self.prior_log_weights, self.prior_covariances)
         return self._solve(empty)
 
     def resume(self, history: History) -> MixtureState:
         """The posterior after a history, however it came about."""
         solved = self._solve(history)
-        if not self.single_arm:
+        if not self._follows_pulls:
             return solved
         return MixtureState(history, solved.log_weights, self.component_covariances(solved))
 
@@ -105,11 +108,11 @@ class MixtureBelief(Belief):
     ) -> MixtureState:
         """The exact posterior after the rewards of an action."""
         history = state.history.add(action, rewards)
-        if not self.single_arm:
+        if not self._follows_pulls:
             return self._solve(history)
         assert state.covariance is not None
         arm = jnp.argmax(action)
-        noise = self.noise_std**2
+        noise = self._std(history)[arm] ** 2
         column = state.covariance[:, :, arm]  # (C, K)
         total = noise + column[:, arm]
         innovation = (state.history.sums - state.history.counts * self.prior_means) / noise
@@ -141,17 +144,42 @@ class MixtureBelief(Belief):
         noise = jax.random.normal(noise_key, (self.n_arms,))
         return self._conditioned(state, component, x, noise)
 
-    def moments(self, state: MixtureState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+    def moments(
+        self, state: MixtureState, draws: Float[Array, "n K"]
+    ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """``m = Σ w_k m_k`` and the root of ``Σ w_k (v_k + (m_k - m)²)``."""
+        del draws
         means = self._component_means(state)
         weights = jnp.exp(state.log_weights)
         mean = _product(weights, means)
         variance = _product(weights, self._variances(state) + (means - mean) ** 2)
         return mean, jnp.sqrt(jnp.maximum(variance, 0.0))
 
-    def estimate(self, state: MixtureState) -> Float[Array, " K"]:
+    def quantile(
+        self, state: MixtureState, level: Float[Array, ""], draws: Float[Array, "n K"]
+    ) -> Float[Array, " K"]:
+        """Of a Gaussian in closed form; of a mixture, that of draws."""
+        if len(self.prior_means) == 1:
+            return gaussian_quantile(self.moments(state, draws), level)
+        return jnp.quantile(draws, level, axis=0)
+
+    def estimate(self, state: MixtureState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Posterior mean."""
-        return self.mean(state)
+        return self.moments(state, draws)[0]
+
+    @property
+    def resolution(self) -> Float[Array, ""]:
+        """Any difference tells."""
+        return jnp.float32(0.0)
+
+    @property
+    def _follows_pulls(self) -> bool:
+        """Whether a pull is a rank-one update."""
+        return self.single_arm and self.noise.constant
+
+    def _std(self, history: History) -> Float[Array, " K"]:
+        """The noise of one reward, as far as float32 resolves it."""
+        return jnp.maximum(self.noise.std(history), self.finest)
 
     def _component_means(self, state: MixtureState) -> Float[Array, "C K"]:
         """Posterior mean of each component: the rule above, from ``μ`` and without noise."""
@@ -183,20 +211,20 @@ class MixtureBelief(Belief):
         noise: Float[Array, " K"],
     ) -> Float[Array, " K"]:
         """Matheron's rule: ``x`` of a component's prior, moved to its posterior."""
-        history = state.history
+        history, noise_std = state.history, self._std(state.history)
         if state.covariance is not None:
-            pull = (history.sums - history.counts * x) / self.noise_std**2
-            pull += jnp.sqrt(history.counts) * noise / self.noise_std
+            pull = (history.sums - history.counts * x) / noise_std**2
+            pull += jnp.sqrt(history.counts) * noise / noise_std
             return x + _product(state.covariance[component], pull)
         assert state.explained is not None
         assert state.whitening is not None
-        seen = (history.means - x) * jnp.sqrt(history.counts) / self.noise_std + noise
+        seen = (history.means - x) * jnp.sqrt(history.counts) / noise_std + noise
         whitened = _product(state.whitening[component], seen)
         return x + _product(whitened, state.explained[component])
 
     def _solve(self, history: History) -> MixtureState:
         """The posterior from the counts and means alone."""
-        scaled = jnp.sqrt(history.counts) / self.noise_std
+        scaled = jnp.sqrt(history.counts) / self._std(history)
         residual = (history.means - self.prior_means) * scaled
 
         def of_component(
