@@ -52,7 +52,7 @@ def ingredients(actions=None, order=None):
     block = np.ix_(order, order)
     return Ingredients(
         actions=actions or BestArm(K),
-        noise_std=NOISE,
+        noise=NOISE,
         prior=lambda: DiffusionPrior.gaussian(MEAN[order], COVARIANCE[block]),
         gaussian=lambda: Gaussian(MEAN[order], COVARIANCE[block]),
         mixture=lambda _: GaussianMixture(

@@ -22,11 +22,12 @@ from diffts.bandits.history import History
 from diffts.bandits.identity import identity, what_differs
 from diffts.bandits.noise import NoiseLike
 from diffts.bandits.policies import DiffTS
-from diffts.bandits.policy import Policy
+from diffts.bandits.policy import Advice, Policy
+from diffts.bandits.rules import Rule
 from diffts.diffusion.posterior import PosteriorSampler
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import ArtifactError, InvalidInputError
-from diffts.seeding import Seed, as_key, fresh_key
+from diffts.seeding import KeyArray, Seed, as_key, fresh_key
 from diffts.storage import load_folder, named_arrays, save_folder, with_arrays
 from diffts.validation import float_array, require_finite, whole_number
 
@@ -34,10 +35,37 @@ _KIND, _VERSION = "diffts.agent", 2
 
 
 class Probabilities(NamedTuple):
-    """How likely each arm is the best, and from how many draws that was counted."""
+    """The chance of each arm to be played, and how many choices that was counted in."""
 
     by_arm: dict[Any, float]
     draws: int
+
+
+class Decision(NamedTuple):
+    """What to play, and the chance with which it was chosen, for a log.
+
+    Attributes:
+        arm: the arm (for sets of arms: the list of them).
+        chance: its share of ``draws`` choices made at once, of which it was the first. Given those
+            choices, it was played with this very chance. Exactly 1 for a deterministic rule.
+        draws: how many choices.
+    """
+
+    arm: Any
+    chance: float
+    draws: int
+
+
+class BestArmAdvice(NamedTuple):
+    """What to settle for.
+
+    Attributes:
+        arm: the arm with the highest expected reward (for sets of arms: the list of them).
+        chance: the belief's own probability that it is a best one.
+    """
+
+    arm: Any
+    chance: float
 
 
 class Agent:
@@ -47,6 +75,9 @@ class Agent:
         policy: the policy.
         arms: names of the arms; by default the numbers 0 to K-1.
         actions: what may be played; single arms by default.
+        rule: play the policy's belief by another rule: a name in ``diffts.bandits.RULES``, or a rule.
+        horizon: how many rounds there will be, if known; some rules named in ``rule`` use it.
+        floor: the least chance of every arm on offer.
         seed: an int, a NumPy generator or a JAX key; without one, every agent gets its own.
 
     >>> from diffts.bandits.policies import UCB1
@@ -63,6 +94,9 @@ class Agent:
         *,
         arms: Sequence[Any] | None = None,
         actions: Actions | None = None,
+        rule: str | Rule | None = None,
+        horizon: int | None = None,
+        floor: float = 0.0,
         seed: Seed | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
@@ -70,6 +104,9 @@ class Agent:
                 f"policy: expected a policy, got {type(policy).__name__}; "
                 "ThompsonSampling(prior, noise_std=...) plays a diffusion prior"
             )
+        if rule is not None or floor:
+            chosen = policy.rule if rule is None else rule
+            policy = policy.playing(chosen, horizon=horizon, floor=floor)
         self.policy = policy
         self.actions = BestArm(policy.n_arms) if actions is None else actions
         policy.check(self.actions)
@@ -89,8 +126,29 @@ class Agent:
         key = jax.random.fold_in(self._key, self._choices)
         action = np.asarray(_select(self.policy, key, self._state, actions))
         self._choices += 1
-        chosen = [self.arms[i] for i in np.flatnonzero(action)]
-        return chosen[0] if self.actions.single_arm else chosen
+        return self._named(action)
+
+    def decide(self, among: Sequence[Any] | None = None, draws: int = 100) -> Decision:
+        """The arm that ``choose`` would give, and the chance with which it was chosen.
+
+        Args:
+            among: as in ``choose``.
+            draws: choices that the chance is counted in; 1/draws is the least there is.
+        """
+        actions = self.actions if among is None else self._offer(among)
+        key = jax.random.fold_in(self._key, self._choices)
+        others = jax.random.split(self._aside(), whole_number("draws", draws, 1))[1:]
+        keys = jnp.concatenate([key[None], others])
+        chosen = np.asarray(_select_many(self.policy, keys, self._state, actions))
+        self._choices += 1
+        share = float((chosen == chosen[0]).all(axis=1).mean())
+        return Decision(self._named(chosen[0]), share, draws)
+
+    def advice(self, among: Sequence[Any] | None = None) -> BestArmAdvice:
+        """The arm to settle for, whatever the rule, and how likely it is a best one."""
+        actions = self.actions if among is None else self._offer(among)
+        advice = _advise(self.policy, self._state, actions)
+        return BestArmAdvice(self._named(np.asarray(advice.action)), float(advice.chance))
 
     def update(self, arm: Any, reward: Any) -> None:
         """Tell what a pull gave; or several pulls, as two lists of the same length.
@@ -120,13 +178,13 @@ class Agent:
             self._state = _update(self.policy, self._state, action, vector)
 
     def probabilities(self, draws: int = 1000) -> Probabilities:
-        """The chance of each arm to be played: how often it is chosen in fresh draws.
+        """The chance of each arm to be played: how often the rule chooses it in fresh draws.
 
-        For Thompson sampling this is the posterior probability that the arm is the best one. It
-        does not change what ``choose`` will do.
+        For Thompson sampling this is the posterior probability that the arm is the best one; for a
+        deterministic rule it is 1 for one arm. It does not change what ``choose`` will do.
         """
         draws = whole_number("draws", draws, 1)
-        key = jax.random.fold_in(jax.random.fold_in(self._key, 2**31 - 1), self._choices)
+        key = self._aside()
         counts = np.zeros(self.policy.n_arms)
         for start in range(0, draws, 250):
             size = min(250, draws - start)
@@ -158,7 +216,7 @@ class Agent:
     def state(self, arrays: dict[str, NDArray[Any]]) -> None:
         prefix = "state"
         inner = {n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)}
-        state = with_arrays(self.policy.init(), inner, "state")
+        state = with_arrays(self.policy.init(), _completed(inner, ".history"), "state")
         if missing := {"key", "choices"} - arrays.keys():
             raise ArtifactError(f"state: damaged (no {min(missing)})")
         self._key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]))
@@ -201,10 +259,19 @@ class Agent:
         """Arrays of another policy's state, with this policy's own in their place."""
         prefix = "state.history"
         pulls = {n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)}
-        history = with_arrays(History.empty(self.policy.n_arms), pulls, "state")
+        history = with_arrays(History.empty(self.policy.n_arms), _completed(pulls), "state")
         own = named_arrays(self.policy.resume(history))
         others = {n: a for n, a in arrays.items() if not n.startswith("state")}
         return {**{f"state{name}": leaf for name, leaf in own.items()}, **others}
+
+    def _aside(self) -> KeyArray:
+        """A key for what is asked in between: it changes no choice."""
+        return jax.random.fold_in(jax.random.fold_in(self._key, 2**31 - 1), self._choices)
+
+    def _named(self, action: NDArray[np.bool_]) -> Any:
+        """An action by the names of its arms."""
+        chosen = [self.arms[i] for i in np.flatnonzero(action)]
+        return chosen[0] if self.actions.single_arm else chosen
 
     def _offer(self, among: Sequence[Any]) -> Actions:
         if not self.actions.single_arm:
@@ -251,6 +318,7 @@ class ThompsonSampling(Agent):
         noise_std: assumed standard deviation of one reward.
         arms: names of the arms; by default the numbers 0 to K-1.
         actions: what may be played; single arms by default.
+        rule, horizon, floor: as in :class:`Agent`; Thompson sampling by default.
         sampler, steps, variance: how to draw (see ``DiffusionPrior.posterior_sample``).
         seed: an int, a NumPy generator or a JAX key; without one, every agent gets its own.
 
@@ -269,6 +337,9 @@ class ThompsonSampling(Agent):
         *,
         arms: Sequence[Any] | None = None,
         actions: Actions | None = None,
+        rule: str | Rule | None = None,
+        horizon: int | None = None,
+        floor: float = 0.0,
         sampler: str | PosteriorSampler = "paper",
         steps: int | None = None,
         variance: str = "calibrated",
@@ -282,7 +353,21 @@ class ThompsonSampling(Agent):
             variance=variance,
             single_arm=actions is None or actions.single_arm,
         )
-        super().__init__(policy, arms=arms, actions=actions, seed=seed)
+        super().__init__(
+            policy,
+            arms=arms,
+            actions=actions,
+            rule=rule,
+            horizon=horizon,
+            floor=floor,
+            seed=seed,
+        )
+
+
+def _completed(arrays: dict[str, NDArray[Any]], prefix: str = "") -> dict[str, NDArray[Any]]:
+    """Arrays of a history, as they are now: once, squares were not kept."""
+    sums = arrays.get(f"{prefix}.sums")
+    return arrays if sums is None else {f"{prefix}.squares": np.zeros_like(sums), **arrays}
 
 
 def _names(arms: Sequence[Any] | None, n_arms: int) -> list[Any]:
@@ -319,6 +404,11 @@ def _select(policy: Policy, key: Any, state: State, actions: Actions) -> Any:
 @eqx.filter_jit
 def _select_many(policy: Policy, keys: Any, state: State, actions: Actions) -> Any:
     return jax.vmap(lambda key: policy.select(key, state, actions))(keys)
+
+
+@eqx.filter_jit
+def _advise(policy: Policy, state: State, actions: Actions) -> Advice:
+    return policy.advise(state, actions)
 
 
 @eqx.filter_jit
