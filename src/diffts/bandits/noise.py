@@ -59,3 +59,15 @@ def as_noise(value: Any) -> Noise:
     if isinstance(value, str):
         raise InvalidInputError(f"noise: unknown {value!r}; expected a number above 0")
     return FixedNoise(value)
+
+
+def number_or_word(text: str) -> float | str:
+    """What somebody typed: a number if it is one.
+
+    >>> number_or_word("0.1"), number_or_word("auto")
+    (0.1, 'auto')
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -43,10 +43,10 @@ class Policy(eqx.Module):
     Attributes:
         belief: what is thought of a task.
         rule: what to play then.
-        floor: the least chance f of every arm on offer; None for none. Each of n arms is played with
-            the chance ``f + (1 - nf) w``, ``w`` the rule's, so that a log of the decisions can judge
-            any other rule. Where actions are sets, n is the number of covering actions, and every
-            arm is in one. An f above ``1/n`` counts as that.
+        floor: the least chance f of every arm on offer; None for none. Each of n arms is played
+            with the chance ``f + (1 - nf) w``, ``w`` the rule's, so that a log of the decisions can
+            judge any other rule. Where actions are sets, n is the number of covering actions, and
+            every arm is in one. An f above ``1/n`` counts as that.
     """
 
     belief: Belief

@@ -16,6 +16,7 @@ from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
 from diffts.validation import one_of, whole_number
 
+
 @final
 class DiffusionBelief(HistoryBelief):
     """Posterior draws of a diffusion prior, each a reverse chain under the evidence so far.

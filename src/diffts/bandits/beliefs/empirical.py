@@ -34,9 +34,7 @@ class EmpiricalBelief(HistoryBelief):
     noise: Noise
     unseen: Float[Array, ""]
 
-    def __init__(
-        self, n_arms: int, noise: NoiseLike = 1.0, unseen: float = 0.0
-    ) -> None:
+    def __init__(self, n_arms: int, noise: NoiseLike = 1.0, unseen: float = 0.0) -> None:
         self.n_arms, self.single_arm = n_arms, False
         self.noise, self.unseen = as_noise(noise), jnp.float32(unseen)
 
