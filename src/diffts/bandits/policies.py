@@ -71,9 +71,7 @@ def DiagonalGTS(prior: Gaussian, noise: NoiseLike) -> Policy:
     return Policy(IndependentBelief(prior, noise), ThompsonRule())
 
 
-def UCB1(
-    n_arms: int, noise: NoiseLike, index: Literal["paper", "standard"] = "paper"
-) -> Policy:
+def UCB1(n_arms: int, noise: NoiseLike, index: Literal["paper", "standard"] = "paper") -> Policy:
     """Empirical means plus a bonus; each arm once first (see :class:`UCBRule`)."""
     return Policy(EmpiricalBelief(n_arms, noise), UCBRule(index))
 
