@@ -139,7 +139,7 @@ BELIEFS = [getattr(beliefs, name) for name in beliefs.__all__ if name not in ABS
 each_belief = pytest.mark.parametrize("kind", BELIEFS, ids=lambda kind: kind.__name__)
 AT_RANDOM = {"epsilon-greedy": 0.1, "uniform": 1.0}
 DETERMINISTIC = {"knowledge-gradient", "bayes-ucb", "ts-ucb", "greedy", "ucb"}
-TRUTH = jnp.array([-0.5, -2.0, -1.0, -0.2])
+TRUTH = jnp.array([-1.3, -3.3, -2.3, -0.3])
 MANY = jnp.array([1000.0, 1000.0, 1000.0, 2000.0])
 
 #: Two cells by two: edges 0 and 3 lead over the right upper corner, 2 and 1 over the left lower.
