@@ -40,7 +40,7 @@ class EmpiricalBelief(HistoryBelief):
 
     def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
         """One draw of each arm."""
-        mean, std = self.moments(state)
+        mean, std = self._gaussian(state)
         return mean + std * jax.random.normal(key, (self.n_arms,))
 
     def moments(
@@ -48,10 +48,7 @@ class EmpiricalBelief(HistoryBelief):
     ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """Empirical means and their standard errors."""
         del draws
-        history = state.history
-        pulled = history.counts > 0
-        std = self.noise_std(state) / jnp.sqrt(jnp.maximum(history.counts, 1.0))
-        return jnp.where(pulled, history.means, self.unseen), jnp.where(pulled, std, VAGUE * std)
+        return self._gaussian(state)
 
     def quantile(
         self, state: HistoryState, level: Float[Array, ""], draws: Float[Array, "n K"]
@@ -72,3 +69,9 @@ class EmpiricalBelief(HistoryBelief):
     def resolution(self) -> Float[Array, ""]:
         """Any difference tells."""
         return jnp.float32(0.0)
+
+    def _gaussian(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        history = state.history
+        pulled = history.counts > 0
+        std = self.noise_std(state) / jnp.sqrt(jnp.maximum(history.counts, 1.0))
+        return jnp.where(pulled, history.means, self.unseen), jnp.where(pulled, std, VAGUE * std)

@@ -37,7 +37,7 @@ class IndependentBelief(HistoryBelief):
 
     def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
         """One draw of each arm."""
-        mean, std = self.moments(state)
+        mean, std = self._gaussian(state)
         return mean + std * jax.random.normal(key, mean.shape)
 
     def moments(
@@ -45,10 +45,7 @@ class IndependentBelief(HistoryBelief):
     ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """``v' = v σ² / (σ² + n v)`` and ``m' = (σ² m + v Σr) / (σ² + n v)``, safe for v = 0."""
         del draws
-        history, noise = state.history, self.noise_std(state) ** 2
-        total = noise + history.counts * self.prior_variance
-        mean = (noise * self.prior_mean + self.prior_variance * history.sums) / total
-        return mean, jnp.sqrt(self.prior_variance * noise / total)
+        return self._gaussian(state)
 
     def quantile(
         self, state: HistoryState, level: Float[Array, ""], draws: Float[Array, "n K"]
@@ -64,3 +61,9 @@ class IndependentBelief(HistoryBelief):
     def resolution(self) -> Float[Array, ""]:
         """Any difference tells."""
         return jnp.float32(0.0)
+
+    def _gaussian(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        history, noise = state.history, self.noise_std(state) ** 2
+        total = noise + history.counts * self.prior_variance
+        mean = (noise * self.prior_mean + self.prior_variance * history.sums) / total
+        return mean, jnp.sqrt(self.prior_variance * noise / total)
