@@ -14,11 +14,11 @@ from diffts.problems import PopularNiche
 from diffts.problems.popular_niche_exact import (
     ExactPopularNicheBelief,
     GroupLaw,
-    Truncated,
     draw_groups,
     group_chances,
     group_law,
 )
+from diffts.problems.truncated_gaussian import Truncated
 from popular_niche_oracle import N_GROUPS_OF_A_KIND, ExactThompson, subsets
 
 NOISE = 0.1
