@@ -181,6 +181,7 @@ def test_draws_have_the_moments_and_the_atoms_of_the_posterior(name):
     assert (error <= most_by_chance(at_cap * (1 - at_cap), DRAWS, 200)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["none", "a whole game"])
 def test_draws_are_jointly_those_of_the_enumeration(name):
     """The best value of a draw, its arm's kind, and the number of good arms: all arms at once."""

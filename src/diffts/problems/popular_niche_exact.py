@@ -7,8 +7,8 @@ pulls is one of three things: the atom at 0, the atom at the cap ``c``, or a Gau
 Which groups are chosen has 1350 possibilities for the niche and 21,489 for the popular ones. They
 need not be gone through one by one. The weight of a subset is that of its size times the odds
 ``o_g`` of its members, so that sums over subsets are elementary symmetric polynomials: with ``E_g``
-those of the first g odds, ``E_{g+1}[k] = E_g[k] + o_g E_g[k-1]``. Both laws of groups, of 20 groups
-and sizes up to 17, are one small table for a history, and a draw walks through it group by group.
+those of the first g odds, ``E_{g+1}[k] = E_g[k] + o_g E_g[k-1]``. For a history this is
+one small table (20 groups, sizes up to 17), and a draw walks through it, group by group.
 """
 
 from __future__ import annotations
@@ -84,11 +84,6 @@ class ExactPopularNicheBelief(HistoryBelief):
     """The posterior of :class:`PopularNiche` under the law that its tasks are drawn from.
 
     Draws, means and standard deviations are exact; quantiles are those of draws.
-
-    >>> belief = ExactPopularNicheBelief()
-    >>> mean = belief.mean(belief.init())
-    >>> bool(mean[~PopularNiche.is_niche].min() > 0.6 > 0.2 > mean[PopularNiche.is_niche].max())
-    True
     """
 
     n_arms: int = eqx.field(static=True)
