@@ -103,7 +103,8 @@ def the_prior(problem: Problem, past: Any) -> DiffusionPrior:
         return builtin_prior(problem.name)
     assert problem.suggested_network is not None
     network = problem.suggested_network
-    return learn_prior(past, predicts=network.predicts, options=dict(network.options), seed=0)
+    options = dict(network.options)
+    return learn_prior(past, predicts="residual", options=options, seed=0)
 
 
 def regret_at(run: Simulation, horizon: int) -> Any:

@@ -63,7 +63,8 @@ def BayesUCB(
     prior: Gaussian | GaussianMixture, noise: NoiseLike, *, single_arm: bool = True
 ) -> Policy:
     """The ``1 - 1/t`` quantile of each arm's exact posterior."""
-    return Policy(MixtureBelief(prior, noise, single_arm=single_arm), BayesUCBRule())
+    belief = MixtureBelief(prior, noise, single_arm=single_arm)
+    return Policy(belief, BayesUCBRule("standard"))
 
 
 def DiagonalGTS(prior: Gaussian, noise: NoiseLike) -> Policy:
@@ -153,7 +154,7 @@ POLICIES: dict[str, Callable[[Ingredients], Policy]] = {
     "gts-full": lambda given: given.exact(ThompsonRule()),
     "gts-top-two": lambda given: given.exact(TopTwoRule()),
     "gaussian-greedy": lambda given: given.exact(GreedyRule()),
-    "bayes-ucb": lambda given: given.exact(BayesUCBRule()),
+    "bayes-ucb": lambda given: given.exact(BayesUCBRule("standard")),
     "epsilon-greedy": lambda given: EpsilonGreedy(given.actions.n_arms),
     "uniform": lambda given: Uniform(given.actions.n_arms),
 }

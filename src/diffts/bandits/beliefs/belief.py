@@ -73,7 +73,7 @@ class Belief(eqx.Module):
 
     @abc.abstractmethod
     def estimate(self, state: State, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
-        """Values whose best action is advised; the means, but for arms of which nothing is known."""
+        """Values whose best action is advised: the means, but for arms that nothing is known of."""
 
     @property
     @abc.abstractmethod
