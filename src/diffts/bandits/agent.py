@@ -64,7 +64,7 @@ class Agent:
         actions: Actions | None = None,
         rule: str | Rule | None = None,
         horizon: int | None = None,
-        floor: float = 0.0,
+        floor: float | None = None,
         seed: Seed | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
@@ -72,7 +72,7 @@ class Agent:
                 f"policy: expected a policy, got {type(policy).__name__}; "
                 "ThompsonSampling(prior, noise_std=...) plays a diffusion prior"
             )
-        if rule is not None or floor:
+        if rule is not None or floor is not None:
             chosen = policy.rule if rule is None else rule
             policy = policy.playing(chosen, horizon=horizon, floor=floor)
         self.policy = policy
@@ -276,7 +276,7 @@ class ThompsonSampling(Agent):
         actions: Actions | None = None,
         rule: str | Rule | None = None,
         horizon: int | None = None,
-        floor: float = 0.0,
+        floor: float | None = None,
         sampler: str | PosteriorSampler = "paper",
         steps: int | None = None,
         variance: str = "calibrated",

@@ -121,7 +121,7 @@ class Ingredients:
     variance: str = "calibrated"
     diagonal: Callable[[], Gaussian] | None = None
     horizon: int | None = None
-    floor: float = 0.0
+    floor: float | None = None
 
     def __post_init__(self) -> None:
         as_noise(self.noise)

@@ -23,7 +23,7 @@ import numpy as np
 from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Bool, Float, Int
 
-from diffts.bandits.beliefs.belief import HistoryBelief, HistoryState
+from diffts.bandits.beliefs.belief import HistoryBelief, HistoryState, quantile_of
 from diffts.bandits.history import History
 from diffts.bandits.noise import Noise, NoiseLike, as_noise
 from diffts.problems.popular_niche import GROUP_SIZE, N_GROUPS, PopularNiche
@@ -176,7 +176,7 @@ class ExactPopularNicheBelief(HistoryBelief):
     ) -> Float[Array, " K"]:
         """That of the draws."""
         del state
-        return jnp.quantile(draws, level, axis=0)
+        return quantile_of(draws, level)
 
     def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Posterior means."""

@@ -8,7 +8,12 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diffts.bandits.beliefs.belief import HistoryBelief, HistoryState, moments_of
+from diffts.bandits.beliefs.belief import (
+    HistoryBelief,
+    HistoryState,
+    moments_of,
+    quantile_of,
+)
 from diffts.bandits.noise import Noise, NoiseLike, as_noise
 from diffts.diffusion.posterior import VARIANCE_MODES, PosteriorSampler, as_sampler
 from diffts.diffusion.prior import DiffusionPrior
@@ -74,7 +79,7 @@ class DiffusionBelief(HistoryBelief):
     ) -> Float[Array, " K"]:
         """That of the draws."""
         del state
-        return jnp.quantile(draws, level, axis=0)
+        return quantile_of(draws, level)
 
     def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Posterior mean."""

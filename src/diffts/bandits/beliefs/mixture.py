@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from diffts.bandits.beliefs.belief import Belief, gaussian_quantile
+from diffts.bandits.beliefs.belief import Belief, gaussian_quantile, quantile_of
 from diffts.bandits.history import History
 from diffts.bandits.noise import Noise, NoiseLike, as_noise
 from diffts.diffusion.exact import Gaussian, GaussianMixture
@@ -161,7 +161,7 @@ class MixtureBelief(Belief):
         """Of a Gaussian in closed form; of a mixture, that of draws."""
         if len(self.prior_means) == 1:
             return gaussian_quantile(self.moments(state, draws), level)
-        return jnp.quantile(draws, level, axis=0)
+        return quantile_of(draws, level)
 
     def estimate(self, state: MixtureState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Posterior mean."""

@@ -39,7 +39,7 @@ class BayesUCBRule(Rule):
     def __init__(self, level: float | str = "slow", draws: int = 64) -> None:
         word = isinstance(level, str)
         self.growth = one_of("level", level, LEVELS) if word else "none"
-        self.level = None if word else jnp.float32(number_between("level", level, 0.0, 1.0))
+        self.level = None if word else jnp.float32(number_between("level", level, 1e-6, 1.0 - 1e-6))
         self.draws = whole_number("draws", draws, 2)
 
     def select(
