@@ -164,6 +164,7 @@ class Agent:
                 f"reward: expected one for each of {len(pulled)} arm(s), got shape {rewards.shape}"
             )
         require_finite("reward", rewards)
+        self.policy.belief.noise.check(rewards)
         indices = [self._index_of(name) for name in pulled]
         values = np.atleast_1d(rewards).astype(np.float32)
         if not self.actions.single_arm and len(set(indices)) == len(indices):
