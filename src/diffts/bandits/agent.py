@@ -366,9 +366,12 @@ class ThompsonSampling(Agent):
 
 
 def _completed(arrays: dict[str, NDArray[Any]], prefix: str = "") -> dict[str, NDArray[Any]]:
-    """Arrays of a history, as they are now: once, squares were not kept."""
-    sums = arrays.get(f"{prefix}.sums")
-    return arrays if sums is None else {f"{prefix}.squares": np.zeros_like(sums), **arrays}
+    """Arrays of a history, as they are now: once, squares were not kept, and are NaN."""
+    counts = arrays.get(f"{prefix}.counts")
+    if counts is None:
+        return arrays
+    squares = np.where(counts > 1, np.nan, 0.0).astype(np.float32)
+    return {f"{prefix}.squares": squares, **arrays}
 
 
 def _names(arms: Sequence[Any] | None, n_arms: int) -> list[Any]:

@@ -18,7 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from diffts.bandits.history import History
 from diffts.errors import InvalidInputError
-from diffts.validation import number_between, positive_number
+from diffts.validation import positive_number
+
+#: The variance of a reward 0 or 1 whose chance is anything from 0 to 1, on average.
+_ANY_CHANCE = 1.0 / 6.0
 
 #: No variance counts as less: float32 has little below.
 LEAST_VARIANCE = 1e-36
@@ -93,17 +96,17 @@ class PooledNoise(Noise):
     the start, in the end the variance within arms. What arms differ by is no part of it.
 
     Tasks of one problem mostly have the same noise. So the best start is a level learned from past
-    tasks: the ``std`` of imperfect evidence of single pulls, or what :meth:`learned` takes from
-    histories. Without one, a belief with a prior starts at the spread of its arms (one pull says
-    as much as the prior); a belief without one starts at the spread of all rewards so far.
+    tasks, the ``std`` of imperfect evidence of single pulls, say: ``PooledNoise(0.1, weight=50)``.
+    Without one, a belief with a prior starts at the spread of its arms (one pull says as much as
+    the prior); a belief without a prior, at the spread of all rewards so far.
 
     Attributes:
         start: the start ``σ_0``; None if it is to be filled in.
         weight: how many pulls it is worth, ``ν``.
 
     >>> two_pulls = History(jnp.array([2.0, 0.0]), jnp.array([3.0, 0.0]), jnp.array([0.5, 0.0]), 2)
-    >>> PooledNoise(start=0.5, weight=1.0).std(two_pulls).round(4).tolist()
-    [0.6124..., 0.6124...]
+    >>> f"{PooledNoise(start=0.5, weight=1.0).std(two_pulls)[1]:.4f}"
+    '0.6124'
     """
 
     constant: ClassVar[bool] = False
@@ -128,46 +131,73 @@ class PooledNoise(Noise):
         spread = float(np.sqrt(np.mean(np.square(np.asarray(std, np.float64)))))
         if self.start is not None or not np.isfinite(spread) or spread <= 1e-18:
             return self
-        # Four digits: the same on every machine, so that it is the same policy there.
-        return PooledNoise(float(f"{spread:.4g}"), float(self.weight))
+        return PooledNoise(_four_digits(spread), float(self.weight))
 
 
 @final
 class BernoulliNoise(Noise):
     """``"bernoulli"``: rewards from 0 to 1 (clicks, wins), each arm with a variance of its own.
 
+    With ``Q^a = Σ_i (r_i^a - r̄^a)²`` of an arm (of 0 and 1: ``n p̂(1-p̂)``), the variance of all arms
+    and then that of each is
+
+    ``v = (ν v_0 + Σ_a Q^a) / (ν + Σ_a (n^a - 1)^+)``
+    ``(σ̂^a)² = (s v + Q^a) / (s + (n^a - 1)^+)``
+
+    It uses squares, not ``p(1-p)``: a win that pays less than 1 varies less. The first
+    reward of an arm is weighed the same, whatever it is, and so are ten wins and ten losses: where
+    luck changed the variance, it would count more on one side. No arm has a variance of 0.
+
     Attributes:
-        centre: the mean reward to expect before the first pull.
-        strength: pulls that the mean over all arms is worth to each of them.
+        start: the start ``v_0^(1/2)``; None if it is to be filled in. Under a prior with means
+            ``m^a`` and variances ``w^a`` it is what 0 and 1 have, the mean of ``m(1-m) - w``.
+        weight: how many pulls it is worth, ``ν``.
+        strength: pulls that the level of all arms is worth to each of them, ``s``.
+
+    >>> four_of_five = History(jnp.array([5.0]), jnp.array([4.0]), jnp.array([0.8]), 5)
+    >>> f"{BernoulliNoise(start=0.4, weight=2.0, strength=4.0).std(four_of_five)[0]:.4f}"
+    '0.4397'
     """
 
     constant: ClassVar[bool] = False
     bounds: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
-    centre: Float[Array, ""] | None
+    start: Float[Array, ""] | None
+    weight: Float[Array, ""]
     strength: Float[Array, ""]
 
-    def __init__(self, centre: float | None = None, strength: float = 2.0) -> None:
-        given = None if centre is None else number_between("centre", centre, 0.0, 1.0)
-        self.centre = None if given is None else jnp.float32(given)
+    def __init__(
+        self, start: float | None = None, weight: float = 2.0, strength: float = 4.0
+    ) -> None:
+        given = None if start is None else positive_number("start", start)
+        self.start = None if given is None else jnp.float32(given)
+        self.weight = jnp.float32(positive_number("weight", weight))
         self.strength = jnp.float32(positive_number("strength", strength))
 
     def std(self, history: History) -> Float[Array, " K"]:
-        """TODO."""
-        centre = jnp.float32(0.5) if self.centre is None else self.centre
-        sums = jnp.clip(history.sums, 0.0, history.counts)
-        pooled = (self.strength * centre + jnp.sum(sums)) / (
-            self.strength + jnp.sum(history.counts)
-        )
-        shrunk = (self.strength * pooled + sums) / (self.strength + history.counts)
-        return jnp.sqrt(jnp.maximum(shrunk * (1 - shrunk), 1e-6))
+        """That of each arm so far."""
+        most = jnp.maximum(history.sums * (1.0 - history.means), 0.0)  # of any rewards in [0, 1]
+        squares = jnp.where(jnp.isfinite(history.squares), history.squares, most)
+        repeats = jnp.maximum(history.counts - 1.0, 0.0)
+        before = _ANY_CHANCE if self.start is None else self.start**2
+        pooled = (self.weight * before + jnp.sum(squares)) / (self.weight + jnp.sum(repeats))
+        variance = (self.strength * pooled + squares) / (self.strength + repeats)
+        return jnp.sqrt(jnp.maximum(variance, LEAST_VARIANCE))
 
     def under(self, mean: ArrayLike, std: ArrayLike) -> Noise:
-        """Expects the prior's mean over arms."""
-        del std
-        if self.centre is not None:
+        """Starts at the mean variance of rewards 0 and 1 under the prior, unless told where."""
+        if self.start is not None:
             return self
-        centre = float(np.clip(np.mean(np.asarray(mean, np.float64)), 0.05, 0.95))
-        return BernoulliNoise(float(f"{centre:.4g}"), float(self.strength))
+        chance, spread = np.asarray(mean, np.float64), np.asarray(std, np.float64)
+        variance = float(np.mean(chance * (1.0 - chance) - spread**2))
+        start = float(
+            np.sqrt(np.clip(variance, 0.01, 0.25))
+        )  # priors are only nearly within [0, 1]
+        return BernoulliNoise(_four_digits(start), float(self.weight), float(self.strength))
+
+
+def _four_digits(value: float) -> float:
+    """Rounded: the same on every machine, so that it is the same policy there."""
+    return float(f"{value:.4g}")
 
 
 def _within_arms(history: History) -> tuple[Float[Array, ""], Float[Array, ""]]:

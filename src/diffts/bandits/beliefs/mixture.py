@@ -284,7 +284,7 @@ def _moments(prior: GaussianMixture) -> tuple[NDArray[np.float64], NDArray[np.fl
     return mean, np.sqrt(prior.weights @ (variances + (prior.means - mean) ** 2))
 
 
-def _solved(L: Float[Array, "K K"], right: Float[Array, "K *n"]) -> Float[Array, "K *n"]:
+def _solved(L: Array, right: Array) -> Array:
     """``L⁻¹ right`` of a lower factor."""
     return jax.scipy.linalg.solve_triangular(L, right, lower=True)
 
