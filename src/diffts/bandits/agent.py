@@ -7,8 +7,8 @@ history, and arms that may have names.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffts.bandits.actions import Actions, BestArm, BestOffered
+from diffts.bandits.answers import BestArmAdvice, Decision, Probabilities
+from diffts.bandits.arm_names import ArmNames
 from diffts.bandits.beliefs import State
 from diffts.bandits.history import History
 from diffts.bandits.identity import identity, what_differs
@@ -34,40 +36,6 @@ from diffts.validation import float_array, require_finite, whole_number
 _KIND, _VERSION = "diffts.agent", 2
 
 
-class Probabilities(NamedTuple):
-    """The chance of each arm to be played, and how many choices that was counted in."""
-
-    by_arm: dict[Any, float]
-    draws: int
-
-
-class Decision(NamedTuple):
-    """What to play, and the chance with which it was chosen, for a log.
-
-    Attributes:
-        arm: the arm (for sets of arms: the list of them).
-        chance: its share of ``draws`` choices made at once, of which it was the first. Given those
-            choices, it was played with this very chance. Exactly 1 for a deterministic rule.
-        draws: how many choices.
-    """
-
-    arm: Any
-    chance: float
-    draws: int
-
-
-class BestArmAdvice(NamedTuple):
-    """What to settle for.
-
-    Attributes:
-        arm: the arm with the highest expected reward (for sets of arms: the list of them).
-        chance: the belief's own probability that it is a best one.
-    """
-
-    arm: Any
-    chance: float
-
-
 class Agent:
     """Any policy, playing one task.
 
@@ -75,7 +43,7 @@ class Agent:
         policy: the policy.
         arms: names of the arms; by default the numbers 0 to K-1.
         actions: what may be played; single arms by default.
-        rule: play the policy's belief by another rule: a name in ``diffts.bandits.RULES``, or a rule.
+        rule: play the policy's belief by another rule: a rule, or a name in ``bandits.RULES``.
         horizon: how many rounds there will be, if known; some rules named in ``rule`` use it.
         floor: the least chance of every arm on offer.
         seed: an int, a NumPy generator or a JAX key; without one, every agent gets its own.
@@ -110,8 +78,8 @@ class Agent:
         self.policy = policy
         self.actions = BestArm(policy.n_arms) if actions is None else actions
         policy.check(self.actions)
-        self.arms = _names(arms, policy.n_arms)
-        self._index = {name: index for index, name in enumerate(self.arms)}
+        self._names = ArmNames(arms, policy.n_arms)
+        self.arms = self._names.all
         self._key = fresh_key() if seed is None else as_key(seed)
         self._choices = 0
         self._state: State = policy.init()
@@ -157,15 +125,19 @@ class Agent:
         before and after the agent's first choice, chosen by this agent or by somebody else. If
         anything is wrong with one of them, an error is raised and nothing is learned from any.
         """
-        several, pulled = self._pulled(arm)
+        several, pulled = self._names.pulled(arm)
         rewards = float_array("reward", reward)
         if rewards.shape != ((len(pulled),) if several else ()):
             raise InvalidInputError(
                 f"reward: expected one for each of {len(pulled)} arm(s), got shape {rewards.shape}"
             )
         require_finite("reward", rewards)
+<<<<<<< HEAD
         self.policy.belief.noise.check(rewards)
         indices = [self._index_of(name) for name in pulled]
+=======
+        indices = [self._names.index_of(name) for name in pulled]
+>>>>>>> rules
         values = np.atleast_1d(rewards).astype(np.float32)
         if not self.actions.single_arm and len(set(indices)) == len(indices):
             steps = [(indices, values)]  # one action: a set of arms
@@ -277,38 +249,7 @@ class Agent:
     def _offer(self, among: Sequence[Any]) -> Actions:
         if not self.actions.single_arm:
             raise InvalidInputError("among: only for agents that play single arms")
-        if _is_no_list(among):
-            raise InvalidInputError(f"among: expected a list of arms, got {among!r}")
-        indices = [self._index_of(name) for name in among]
-        if not indices:
-            raise InvalidInputError("among: no arm on offer")
-        return BestOffered(np.isin(np.arange(self.policy.n_arms), indices))
-
-    def _pulled(self, arm: Any) -> tuple[bool, list[Any]]:
-        """Whether several arms are meant, and which; a tuple may be the name of one."""
-        if isinstance(arm, np.ndarray | jax.Array):
-            named = np.asarray(arm).tolist()
-            if not isinstance(named, list):
-                return False, [named]
-            return True, [tuple(row) if isinstance(row, list) else row for row in named]
-        if isinstance(arm, list):
-            return True, arm
-        if isinstance(arm, tuple) and not self._is_name(arm):
-            return True, list(arm)
-        return False, [arm]
-
-    def _is_name(self, name: Any) -> bool:
-        try:
-            return name in self._index
-        except TypeError:  # a tuple of lists, say
-            return False
-
-    def _index_of(self, name: Any) -> int:
-        try:
-            return self._index[name]
-        except (KeyError, TypeError):
-            shown = ", ".join(map(repr, self.arms[:5])) + (", …" if len(self.arms) > 5 else "")
-            raise InvalidInputError(f"arm: unknown arm {name!r}; arms are {shown}") from None
+        return BestOffered(self._names.offered(among))
 
 
 class ThompsonSampling(Agent):
@@ -372,32 +313,6 @@ def _completed(arrays: dict[str, NDArray[Any]], prefix: str = "") -> dict[str, N
         return arrays
     squares = np.where(counts > 1, np.nan, 0.0).astype(np.float32)
     return {f"{prefix}.squares": squares, **arrays}
-
-
-def _names(arms: Sequence[Any] | None, n_arms: int) -> list[Any]:
-    """The arms' names, all different; by default their numbers."""
-    if arms is None:
-        return list(range(n_arms))
-    if _is_no_list(arms) or isinstance(arms, set | frozenset):  # a set has no order
-        raise InvalidInputError(f"arms: expected a list of {n_arms} names, got {arms!r}")
-    names = arms.tolist() if isinstance(arms, np.ndarray) else list(arms)
-    try:
-        different = len(set(names))
-    except TypeError as error:
-        raise InvalidInputError(
-            f"arms: names must be strings, numbers or tuples of them ({error})"
-        ) from None
-    if len(names) != n_arms or different != n_arms:
-        raise InvalidInputError(
-            f"arms: expected {n_arms} different names, got {len(names)} ({different} different)"
-        )
-    return names
-
-
-def _is_no_list(value: Any) -> bool:
-    """Whether something cannot be several arms: one word, or nothing to go through."""
-    word = isinstance(value, str | bytes) or not isinstance(value, Iterable)
-    return word or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
 @eqx.filter_jit

@@ -153,6 +153,8 @@ class BernoulliNoise(Noise):
             ``m^a`` and variances ``w^a`` it is what 0 and 1 have, the mean of ``m(1-m) - w``.
         weight: how many pulls it is worth, ``ν``.
         strength: pulls that the level of all arms is worth to each of them, ``s``.
+        scale: what the standard deviation is multiplied by; below 1, rewards are believed more
+            than they deserve, which explores less.
 
     >>> four_of_five = History(jnp.array([5.0]), jnp.array([4.0]), jnp.array([0.8]), 5)
     >>> f"{BernoulliNoise(start=0.4, weight=2.0, strength=4.0).std(four_of_five)[0]:.4f}"
@@ -164,14 +166,20 @@ class BernoulliNoise(Noise):
     start: Float[Array, ""] | None
     weight: Float[Array, ""]
     strength: Float[Array, ""]
+    scale: Float[Array, ""]
 
     def __init__(
-        self, start: float | None = None, weight: float = 2.0, strength: float = 4.0
+        self,
+        start: float | None = None,
+        weight: float = 2.0,
+        strength: float = 4.0,
+        scale: float = 1.0,
     ) -> None:
         given = None if start is None else positive_number("start", start)
         self.start = None if given is None else jnp.float32(given)
         self.weight = jnp.float32(positive_number("weight", weight))
         self.strength = jnp.float32(positive_number("strength", strength))
+        self.scale = jnp.float32(positive_number("scale", scale))
 
     def std(self, history: History) -> Float[Array, " K"]:
         """That of each arm so far."""
@@ -181,7 +189,7 @@ class BernoulliNoise(Noise):
         before = _ANY_CHANCE if self.start is None else self.start**2
         pooled = (self.weight * before + jnp.sum(squares)) / (self.weight + jnp.sum(repeats))
         variance = (self.strength * pooled + squares) / (self.strength + repeats)
-        return jnp.sqrt(jnp.maximum(variance, LEAST_VARIANCE))
+        return self.scale * jnp.sqrt(jnp.maximum(variance, LEAST_VARIANCE))
 
     def under(self, mean: ArrayLike, std: ArrayLike) -> Noise:
         """Starts at the mean variance of rewards 0 and 1 under the prior, unless told where."""
@@ -192,7 +200,9 @@ class BernoulliNoise(Noise):
         start = float(
             np.sqrt(np.clip(variance, 0.01, 0.25))
         )  # priors are only nearly within [0, 1]
-        return BernoulliNoise(_four_digits(start), float(self.weight), float(self.strength))
+        return BernoulliNoise(
+            _four_digits(start), float(self.weight), float(self.strength), float(self.scale)
+        )
 
 
 def _four_digits(value: float) -> float:
@@ -243,3 +253,15 @@ def as_noise(value: Any) -> Noise:
             )
         return NOISES[value]()
     return FixedNoise(value)
+
+
+def number_or_word(text: str) -> float | str:
+    """What somebody typed: a number if it is one.
+
+    >>> number_or_word("0.1"), number_or_word("auto")
+    (0.1, 'auto')
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -71,9 +71,7 @@ def DiagonalGTS(prior: Gaussian, noise: NoiseLike) -> Policy:
     return Policy(IndependentBelief(prior, noise), ThompsonRule())
 
 
-def UCB1(
-    n_arms: int, noise: NoiseLike, index: Literal["paper", "standard"] = "paper"
-) -> Policy:
+def UCB1(n_arms: int, noise: NoiseLike, index: Literal["paper", "standard"] = "paper") -> Policy:
     """Empirical means plus a bonus; each arm once first (see :class:`UCBRule`)."""
     return Policy(EmpiricalBelief(n_arms, noise), UCBRule(index))
 
@@ -172,6 +170,25 @@ def split_name(name: str) -> tuple[str, str | None]:
     return policy, rule if colon else None
 
 
+def with_rules(names: Sequence[str], rules: Sequence[str]) -> list[str]:
+    """Each policy that plays Thompson sampling, once by each of some rules; the others as they are.
+
+    >>> with_rules(["diffts", "ucb1"], ["thompson", "greedy"])
+    ['diffts:thompson', 'diffts:greedy', 'ucb1']
+    """
+    return [
+        expanded
+        for name in names
+        for expanded in (
+            [f"{name}:{rule}" for rule in rules] if rules and _plays_thompson(name) else [name]
+        )
+    ]
+
+
+def _plays_thompson(name: str) -> bool:
+    return name in ("diffts", "gts-diag", "gts-full") or _MIXTURE.fullmatch(name) is not None
+
+
 def check_policy(name: str) -> str:
     """The name itself if there is such a policy, and such a rule; else a clear error."""
     policy, rule = split_name(name)
@@ -213,4 +230,5 @@ __all__ = [
     "check_policy",
     "make_policy",
     "split_name",
+    "with_rules",
 ]

@@ -43,10 +43,10 @@ class Policy(eqx.Module):
     Attributes:
         belief: what is thought of a task.
         rule: what to play then.
-        floor: the least chance f of every arm on offer; None for none. Each of n arms is played with
-            the chance ``f + (1 - nf) w``, ``w`` the rule's, so that a log of the decisions can judge
-            any other rule. Where actions are sets, n is the number of covering actions, and every
-            arm is in one. An f above ``1/n`` counts as that.
+        floor: the least chance f of every arm on offer; None for none. Each of n arms is played
+            with the chance ``f + (1 - nf) w``, ``w`` the rule's, so that a log of the decisions can
+            judge any other rule. Where actions are sets, n is the number of covering actions, and
+            every arm is in one. An f above ``1/n`` counts as that.
     """
 
     belief: Belief
@@ -61,10 +61,13 @@ class Policy(eqx.Module):
     def playing(
         self, rule: str | Rule, *, horizon: int | None = None, floor: float = 0.0
     ) -> Policy:
-        """The same belief with another rule, by its name or itself; and a floor, if above 0."""
+        """The same belief with another rule, by its name or itself; and a floor, if above 0.
+
+        Without one the policy's own stays.
+        """
         least = number_between("floor", floor, 0.0, 1.0)
         made = make_rule(rule, horizon)
-        return Policy(self.belief, made, jnp.float32(least) if least else None)
+        return Policy(self.belief, made, jnp.float32(least) if least else self.floor)
 
     def init(self) -> State:
         """The state before the first round; it has an attribute ``history``."""

@@ -40,7 +40,7 @@ class EmpiricalBelief(HistoryBelief):
 
     def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
         """One draw of each arm."""
-        mean, std = self._gaussians(state)
+        mean, std = self._gaussian(state)
         return mean + std * jax.random.normal(key, (self.n_arms,))
 
     def moments(
@@ -48,7 +48,7 @@ class EmpiricalBelief(HistoryBelief):
     ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """Empirical means and their standard errors."""
         del draws
-        mean, std = self._gaussians(state)
+        mean, std = self._gaussian(state)
         return self.within(mean), std
 
     def quantile(
@@ -56,7 +56,7 @@ class EmpiricalBelief(HistoryBelief):
     ) -> Float[Array, " K"]:
         """In closed form."""
         del draws
-        return self.within(gaussian_quantile(self._gaussians(state), level))
+        return self.within(gaussian_quantile(self._gaussian(state), level))
 
     def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Empirical means, and less than the least of them for arms that were never pulled."""
@@ -67,7 +67,7 @@ class EmpiricalBelief(HistoryBelief):
         fallback = jnp.where(jnp.isfinite(least), least, 0.0)
         return jnp.where(pulled, history.means, fallback - 1e-3)
 
-    def _gaussians(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+    def _gaussian(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         history = state.history
         pulled = history.counts > 0
         std = self.noise_std(state) / jnp.sqrt(jnp.maximum(history.counts, 1.0))

@@ -37,7 +37,7 @@ class IndependentBelief(HistoryBelief):
 
     def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
         """One draw of each arm."""
-        mean, std = self._gaussians(state)
+        mean, std = self._gaussian(state)
         return mean + std * jax.random.normal(key, mean.shape)
 
     def moments(
@@ -45,7 +45,7 @@ class IndependentBelief(HistoryBelief):
     ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """In closed form."""
         del draws
-        mean, std = self._gaussians(state)
+        mean, std = self._gaussian(state)
         return self.within(mean), std
 
     def quantile(
@@ -53,13 +53,13 @@ class IndependentBelief(HistoryBelief):
     ) -> Float[Array, " K"]:
         """In closed form."""
         del draws
-        return self.within(gaussian_quantile(self._gaussians(state), level))
+        return self.within(gaussian_quantile(self._gaussian(state), level))
 
     def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Posterior means."""
         return self.moments(state, draws)[0]
 
-    def _gaussians(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+    def _gaussian(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """``v' = v σ² / (σ² + n v)`` and ``m' = (σ² m + v Σr) / (σ² + n v)``, safe for v = 0."""
         history, noise = state.history, self.noise_std(state) ** 2
         total = noise + history.counts * self.prior_variance

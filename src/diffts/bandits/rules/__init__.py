@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+
 from diffts.bandits.rules.bayes_ucb import BayesUCBRule
 from diffts.bandits.rules.epsilon_greedy import EpsilonGreedyRule, UniformRule
 from diffts.bandits.rules.greedy import FewDrawsRule, GreedyRule
