@@ -132,12 +132,8 @@ class Agent:
                 f"reward: expected one for each of {len(pulled)} arm(s), got shape {rewards.shape}"
             )
         require_finite("reward", rewards)
-<<<<<<< HEAD
         self.policy.belief.noise.check(rewards)
-        indices = [self._index_of(name) for name in pulled]
-=======
         indices = [self._names.index_of(name) for name in pulled]
->>>>>>> rules
         values = np.atleast_1d(rewards).astype(np.float32)
         if not self.actions.single_arm and len(set(indices)) == len(indices):
             steps = [(indices, values)]  # one action: a set of arms
