@@ -52,7 +52,7 @@ class Belief(eqx.Module):
 
     @abc.abstractmethod
     def draw_one(self, key: KeyArray, state: State) -> Float[Array, " K"]:
-        """One draw of the mean rewards."""
+        """One draw of the mean rewards; :meth:`draw` keeps it within the bounds of a reward."""
 
     @abc.abstractmethod
     def moments(
@@ -83,8 +83,9 @@ class Belief(eqx.Module):
     def draw(self, key: KeyArray, state: State, n: int) -> Float[Array, "n K"]:
         """``n`` draws, by the key itself if it is one, else by ``split(key, n)``."""
         if n == 1:
-            return self.draw_one(key, state)[None]
-        return jax.vmap(lambda one: self.draw_one(one, state))(jax.random.split(key, n))
+            return self.within(self.draw_one(key, state))[None]
+        drawn = jax.vmap(lambda one: self.draw_one(one, state))(jax.random.split(key, n))
+        return self.within(drawn)
 
     def sample(self, state: State, n: int) -> Float[Array, "n K"]:
         """``n`` draws by a key that the state itself gives: the same ones while nothing changes.
@@ -100,6 +101,11 @@ class Belief(eqx.Module):
     def mean(self, state: State, n: int = DRAWS) -> Float[Array, " K"]:
         """The mean of each arm's mean reward, if need be of ``n`` draws."""
         return self.moments(state, self.sample(state, n))[0]
+
+    def within(self, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Mean rewards as they can be: between the bounds of one reward, where it has any."""
+        bounds = self.noise.bounds
+        return values if bounds is None else jnp.clip(values, *bounds)
 
     def noise_std(self, state: State) -> Float[Array, " K"]:
         """The assumed standard deviation ``σ̂^a`` of one reward of each arm."""

@@ -57,7 +57,8 @@ class DiffusionBelief(HistoryBelief):
         self.n_arms, self.prior = prior.n_arms, prior
         self.variance = one_of("variance", variance, VARIANCE_MODES)
         self.sampler = as_sampler(sampler)
-        self.noise = as_noise(noise)
+        spread = jnp.full(prior.n_arms, prior.scale)
+        self.noise = as_noise(noise).under(jnp.full(prior.n_arms, prior.shift), spread)
         self.single_arm = single_arm
 
     def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
