@@ -105,7 +105,7 @@ def race(
             "decisions_per_second": run.decisions_per_second,
         }
         rows.append(row)
-        share = 100 * row["gap"] / float(runs[best].mean_regret[-1])
+        share = 100 * float(gap.mean()) / float(runs[best].mean_regret[-1])
         console.print(
             f"{name:13s} {data:9s} {policy:9s} {noise!s:>9s}  {row['regret']:7.2f} ± "
             f"{row['stderr']:5.2f}  from {best}: {row['gap']:+6.2f} ± {error:5.2f} ({share:+5.1f}%)"

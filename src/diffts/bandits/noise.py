@@ -54,6 +54,17 @@ class Noise(eqx.Module):
         del mean, std
         return self
 
+    def check_law(self, bounds: tuple[float, float] | None) -> None:
+        """Refuse a law of rewards, all from one bound to the other, that it cannot explain."""
+        if self.bounds is None:
+            return
+        low, high = self.bounds
+        if bounds is None or bounds[0] < low or bounds[1] > high:
+            raise InvalidInputError(
+                f"noise: {type(self).__name__} is for rewards from {low:g} to {high:g}, and these "
+                "may lie outside"
+            )
+
     def check(self, rewards: NDArray[np.float64]) -> None:
         """Refuse rewards that cannot be; for use outside of compiled functions."""
         if self.bounds is None:

@@ -90,7 +90,7 @@ def compare(
     number_between("floor", floor, 0.0, 1.0)
     samplers = list(dict.fromkeys(one_of("sampler", one, SAMPLERS) for one in sampler or ["paper"]))
     assumed = chosen.noise_std if noise_std is None else number_or_word(noise_std)
-    as_noise(assumed)
+    as_noise(assumed).check_law(chosen.rewards.bounds)
     corruption = corruption_of(data, missing=missing, noise=noise, procedure=procedure, sure=sure)
     plan = make_plan(train_steps, procedure, sure)
     named = prior or []

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from diffts.bandits.noise import NoiseLike
 from diffts.bandits.policies import Ingredients, Policy, check_policy, make_policy, split_name
+from diffts.bandits.rules import make_rule
 from diffts.bandits.simulate import Simulation, simulate
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
@@ -233,6 +234,11 @@ def draw_tasks(
         raise InvalidInputError("policies: none given")
     for policy in policies:
         check_policy(policy)
+        rule = split_name(policy)[1]
+        if rule and make_rule(rule).arm_by_arm and not problem.actions.arm_by_arm:
+            raise InvalidInputError(
+                f"rule: {rule} compares arms one by one, and has no meaning for {problem.name}"
+            )
     if len(set(policies)) < len(policies):
         raise InvalidInputError("policies: one is given twice")
     whole_number("horizon", horizon, 1, MOST_ROUNDS)
