@@ -11,6 +11,7 @@ own, and ``exact``, the enumerated posterior of Popular and Niche.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.gaussian_laws import LAWS, as_seen
-from diffts.bandits import RULES, make_rule
+from diffts.bandits import RULES, Policy, make_rule
+from diffts.bandits.noise import number_or_word
+from diffts.bandits.rules import ThompsonRule
 from diffts.bandits.simulation import Simulation
 from diffts.circumstances import circumstances
 from diffts.diffusion.prior import DiffusionPrior
@@ -29,11 +32,12 @@ from diffts.experiments.compare import Comparison
 from diffts.learning import learn_prior
 from diffts.priors import builtin_prior
 from diffts.problems import Problem, get_problem
+from diffts.problems.popular_niche_exact import ExactPopularNicheBelief
 
 PROBLEMS = ("popular-niche", "labeled-arms", "bidding", "maze", *LAWS)
 HORIZONS = (100, 300, 1000)
-#: Not for beliefs that know something: they look at every arm first, or at nothing.
-LEFT_OUT = ("ucb", "epsilon-greedy", "uniform")
+#: The default is one of the others; the last three look at every arm first, or at nothing.
+LEFT_OUT = ("default", "ucb", "epsilon-greedy", "uniform")
 
 
 def main() -> None:
@@ -63,30 +67,44 @@ def race(name: str, rules: Sequence[str], options: argparse.Namespace) -> Iterat
     """All rules on all beliefs of one problem; a row for each of them and each horizon."""
     problem, past, tasks = given(name, options.tasks)
     horizons = [t for t in options.horizon or HORIZONS if t <= problem.horizon]
-    noise: Any = options.noise
-    if noise is not None and noise not in ("auto", "bernoulli"):
-        noise = float(noise)
+    noise = None if options.noise is None else number_or_word(options.noise)
+    playable = [
+        rule for rule in rules if problem.actions.arm_by_arm or not make_rule(rule).arm_by_arm
+    ]
     for belief in options.belief or ["diffts", "gts-full"]:
-        prior = the_prior(problem, past) if belief == "diffts" else None
+        if belief == "exact" and name != "popular-niche":
+            continue
+        comparison = Comparison(problem, past, tasks, horizons[-1], noise)
+        policy = policy_of(belief, comparison, options)
         thompson: dict[int, Any] = {}
-        for rule in rules:
-            made = make_rule(rule)
-            if made.arm_by_arm and not problem.actions.arm_by_arm:
-                continue
-            told = hasattr(made, "horizon")
-            run = None
-            for horizon in horizons:
-                if run is None or told:
-                    longest = horizon if told else horizons[-1]
-                    comparison = Comparison(problem, past, tasks, longest, noise)
-                    policy = comparison.policy(
-                        f"{belief}:{rule}", prior, options.sampler, options.steps
-                    )
-                    run = comparison.play(policy)
+        for rule in playable:
+            for horizon, run in runs(comparison, policy, rule, horizons):
                 row = {"problem": name, "belief": belief, "rule": rule, "horizon": horizon}
-                regret = regret_at(run, horizon)
-                thompson.setdefault(horizon, regret if rule == "thompson" else None)
-                yield row | measured(run, horizon, regret, thompson[horizon])
+                regret = run.regret[np.searchsorted(run.rounds, horizon)]
+                if rule == "thompson":
+                    thompson[horizon] = regret
+                yield row | measured(run, horizon, regret, thompson.get(horizon))
+
+
+def runs(
+    comparison: Comparison, policy: Policy, rule: str, horizons: Sequence[int]
+) -> Iterator[tuple[int, Simulation]]:
+    """A run for each horizon; rules that do not use it play the longest one only."""
+    if not hasattr(make_rule(rule), "horizon"):
+        run = comparison.play(policy.playing(rule))
+        yield from ((horizon, run) for horizon in horizons)
+        return
+    for horizon in horizons:
+        shorter = dataclasses.replace(comparison, horizon=horizon)
+        yield horizon, shorter.play(policy.playing(rule, horizon=horizon))
+
+
+def policy_of(belief: str, comparison: Comparison, options: argparse.Namespace) -> Policy:
+    """A policy with that belief."""
+    if belief == "exact":
+        return Policy(ExactPopularNicheBelief(comparison.problem.noise_std), ThompsonRule())
+    prior = the_prior(comparison.problem, comparison.past) if belief == "diffts" else None
+    return comparison.policy(belief, prior, options.sampler, options.steps)
 
 
 def given(name: str, tasks: int) -> tuple[Problem, Any, Any]:
@@ -105,11 +123,6 @@ def the_prior(problem: Problem, past: Any) -> DiffusionPrior:
     network = problem.suggested_network
     options = dict(network.options)
     return learn_prior(past, predicts="residual", options=options, seed=0)
-
-
-def regret_at(run: Simulation, horizon: int) -> Any:
-    """Regret of each task after so many rounds."""
-    return run.regret[np.searchsorted(run.rounds, horizon)]
 
 
 def measured(run: Simulation, horizon: int, regret: Any, thompson: Any) -> dict[str, Any]:
