@@ -9,8 +9,8 @@ from diffts.bandits.actions import Actions, BestArm, TopK
 from diffts.bandits.agent import Agent, ThompsonSampling
 from diffts.bandits.beliefs import Belief, HistoryBelief
 from diffts.bandits.history import History
-from diffts.bandits.policies import POLICIES, Ingredients, check_policy, make_policy
 from diffts.bandits.noise import Noise
+from diffts.bandits.policies import POLICIES, Ingredients, check_policy, make_policy
 from diffts.bandits.policy import Policy
 from diffts.bandits.rewards import GaussianRewards, RewardModel
 from diffts.bandits.rules import RULES, Rule, make_rule

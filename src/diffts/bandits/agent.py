@@ -64,7 +64,7 @@ class Agent:
         actions: Actions | None = None,
         rule: str | Rule | None = None,
         horizon: int | None = None,
-        floor: float = 0.0,
+        floor: float | None = None,
         seed: Seed | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
@@ -72,7 +72,7 @@ class Agent:
                 f"policy: expected a policy, got {type(policy).__name__}; "
                 "ThompsonSampling(prior, noise_std=...) plays a diffusion prior"
             )
-        if rule is not None or floor:
+        if rule is not None or floor is not None:
             chosen = policy.rule if rule is None else rule
             policy = policy.playing(chosen, horizon=horizon, floor=floor)
         self.policy = policy
@@ -132,6 +132,7 @@ class Agent:
                 f"reward: expected one for each of {len(pulled)} arm(s), got shape {rewards.shape}"
             )
         require_finite("reward", rewards)
+        self.policy.belief.noise.check(rewards)
         indices = [self._names.index_of(name) for name in pulled]
         values = np.atleast_1d(rewards).astype(np.float32)
         if not self.actions.single_arm and len(set(indices)) == len(indices):
@@ -276,7 +277,7 @@ class ThompsonSampling(Agent):
         actions: Actions | None = None,
         rule: str | Rule | None = None,
         horizon: int | None = None,
-        floor: float = 0.0,
+        floor: float | None = None,
         sampler: str | PosteriorSampler = "paper",
         steps: int | None = None,
         variance: str = "calibrated",
@@ -302,9 +303,12 @@ class ThompsonSampling(Agent):
 
 
 def _completed(arrays: dict[str, NDArray[Any]], prefix: str = "") -> dict[str, NDArray[Any]]:
-    """Arrays of a history, as they are now: once, squares were not kept."""
-    sums = arrays.get(f"{prefix}.sums")
-    return arrays if sums is None else {f"{prefix}.squares": np.zeros_like(sums), **arrays}
+    """Arrays of a history, as they are now: once, squares were not kept, and are NaN."""
+    counts = arrays.get(f"{prefix}.counts")
+    if counts is None:
+        return arrays
+    squares = np.where(counts > 1, np.nan, 0.0).astype(np.float32)
+    return {f"{prefix}.squares": squares, **arrays}
 
 
 @eqx.filter_jit

@@ -16,6 +16,7 @@ class History(eqx.Module):
         counts: pulls of each arm, ``(K,)``.
         sums: sum of the rewards of each arm, ``(K,)``.
         squares: sum of their squared distances from the arm's mean, ``(K,)``.
+            NaN where it is not known: an older diffts did not keep it.
         rounds: actions played so far.
     """
 

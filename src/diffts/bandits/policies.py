@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -63,7 +63,8 @@ def BayesUCB(
     prior: Gaussian | GaussianMixture, noise: NoiseLike, *, single_arm: bool = True
 ) -> Policy:
     """The ``1 - 1/t`` quantile of each arm's exact posterior."""
-    return Policy(MixtureBelief(prior, noise, single_arm=single_arm), BayesUCBRule())
+    belief = MixtureBelief(prior, noise, single_arm=single_arm)
+    return Policy(belief, BayesUCBRule("standard"))
 
 
 def DiagonalGTS(prior: Gaussian, noise: NoiseLike) -> Policy:
@@ -120,7 +121,7 @@ class Ingredients:
     variance: str = "calibrated"
     diagonal: Callable[[], Gaussian] | None = None
     horizon: int | None = None
-    floor: float = 0.0
+    floor: float | None = None
 
     def __post_init__(self) -> None:
         as_noise(self.noise)
@@ -153,7 +154,7 @@ POLICIES: dict[str, Callable[[Ingredients], Policy]] = {
     "gts-full": lambda given: given.exact(ThompsonRule()),
     "gts-top-two": lambda given: given.exact(TopTwoRule()),
     "gaussian-greedy": lambda given: given.exact(GreedyRule()),
-    "bayes-ucb": lambda given: given.exact(BayesUCBRule()),
+    "bayes-ucb": lambda given: given.exact(BayesUCBRule("standard")),
     "epsilon-greedy": lambda given: EpsilonGreedy(given.actions.n_arms),
     "uniform": lambda given: Uniform(given.actions.n_arms),
 }
@@ -168,6 +169,25 @@ def split_name(name: str) -> tuple[str, str | None]:
     """
     policy, colon, rule = name.partition(":")
     return policy, rule if colon else None
+
+
+def with_rules(names: Sequence[str], rules: Sequence[str]) -> list[str]:
+    """Each policy that plays Thompson sampling, once by each of some rules; the others as they are.
+
+    >>> with_rules(["diffts", "ucb1"], ["thompson", "greedy"])
+    ['diffts:thompson', 'diffts:greedy', 'ucb1']
+    """
+    return [
+        expanded
+        for name in names
+        for expanded in (
+            [f"{name}:{rule}" for rule in rules] if rules and _plays_thompson(name) else [name]
+        )
+    ]
+
+
+def _plays_thompson(name: str) -> bool:
+    return name in ("diffts", "gts-diag", "gts-full") or _MIXTURE.fullmatch(name) is not None
 
 
 def check_policy(name: str) -> str:
@@ -211,4 +231,5 @@ __all__ = [
     "check_policy",
     "make_policy",
     "split_name",
+    "with_rules",
 ]

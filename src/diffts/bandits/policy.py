@@ -43,10 +43,10 @@ class Policy(eqx.Module):
     Attributes:
         belief: what is thought of a task.
         rule: what to play then.
-        floor: the least chance f of every arm on offer; None for none. Each of n arms is played with
-            the chance ``f + (1 - nf) w``, ``w`` the rule's, so that a log of the decisions can judge
-            any other rule. Where actions are sets, n is the number of covering actions, and every
-            arm is in one. An f above ``1/n`` counts as that.
+        floor: the least chance f of every arm on offer; None for none. Each of n arms is played
+            with the chance ``f + (1 - nf) w``, ``w`` the rule's, so that a log of the decisions can
+            judge any other rule. Where actions are sets, n is the number of covering actions, and
+            every arm is in one. An f above ``1/n`` counts as that.
     """
 
     belief: Belief
@@ -59,15 +59,14 @@ class Policy(eqx.Module):
         return self.belief.n_arms
 
     def playing(
-        self, rule: str | Rule, *, horizon: int | None = None, floor: float = 0.0
+        self, rule: str | Rule, *, horizon: int | None = None, floor: float | None = None
     ) -> Policy:
-        """The same belief with another rule, by its name or itself; and a floor, if above 0.
-
-        Without one the policy's own stays.
-        """
-        least = number_between("floor", floor, 0.0, 1.0)
+        """The same belief with another rule, by its name or itself; and another floor, if given."""
         made = make_rule(rule, horizon)
-        return Policy(self.belief, made, jnp.float32(least) if least else self.floor)
+        if floor is None:
+            return Policy(self.belief, made, self.floor)
+        least = number_between("floor", floor, 0.0, 1.0)
+        return Policy(self.belief, made, jnp.float32(least) if least else None)
 
     def init(self) -> State:
         """The state before the first round; it has an attribute ``history``."""

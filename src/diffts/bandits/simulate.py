@@ -112,6 +112,7 @@ def simulate_side_by_side(
     horizon = whole_number("horizon", horizon, 1)
     actions = BestArm(policy.n_arms) if actions is None else actions
     policy.check(actions)
+    policy.belief.noise.check_law(rewards.bounds)
     every = -(-horizon // 250) if record_every is None else record_every
     every = whole_number("record_every", every, 1, horizon)
 

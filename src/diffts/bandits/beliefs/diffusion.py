@@ -8,13 +8,19 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diffts.bandits.beliefs.belief import HistoryBelief, HistoryState, moments_of
+from diffts.bandits.beliefs.belief import (
+    HistoryBelief,
+    HistoryState,
+    moments_of,
+    quantile_of,
+)
 from diffts.bandits.noise import Noise, NoiseLike, as_noise
 from diffts.diffusion.posterior import VARIANCE_MODES, PosteriorSampler, as_sampler
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
 from diffts.validation import one_of, whole_number
+
 
 @final
 class DiffusionBelief(HistoryBelief):
@@ -51,7 +57,8 @@ class DiffusionBelief(HistoryBelief):
         self.n_arms, self.prior = prior.n_arms, prior
         self.variance = one_of("variance", variance, VARIANCE_MODES)
         self.sampler = as_sampler(sampler)
-        self.noise = as_noise(noise)
+        spread = jnp.full(prior.n_arms, prior.scale)
+        self.noise = as_noise(noise).under(jnp.full(prior.n_arms, prior.shift), spread)
         self.single_arm = single_arm
 
     def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
@@ -73,7 +80,7 @@ class DiffusionBelief(HistoryBelief):
     ) -> Float[Array, " K"]:
         """That of the draws."""
         del state
-        return jnp.quantile(draws, level, axis=0)
+        return quantile_of(draws, level)
 
     def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Posterior mean."""

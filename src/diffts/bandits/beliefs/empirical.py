@@ -34,9 +34,7 @@ class EmpiricalBelief(HistoryBelief):
     noise: Noise
     unseen: Float[Array, ""]
 
-    def __init__(
-        self, n_arms: int, noise: NoiseLike = 1.0, unseen: float = 0.0
-    ) -> None:
+    def __init__(self, n_arms: int, noise: NoiseLike = 1.0, unseen: float = 0.0) -> None:
         self.n_arms, self.single_arm = n_arms, False
         self.noise, self.unseen = as_noise(noise), jnp.float32(unseen)
 
@@ -50,13 +48,15 @@ class EmpiricalBelief(HistoryBelief):
     ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """Empirical means and their standard errors."""
         del draws
-        return self._gaussian(state)
+        mean, std = self._gaussian(state)
+        return self.within(mean), std
 
     def quantile(
         self, state: HistoryState, level: Float[Array, ""], draws: Float[Array, "n K"]
     ) -> Float[Array, " K"]:
         """In closed form."""
-        return gaussian_quantile(self.moments(state, draws), level)
+        del draws
+        return self.within(gaussian_quantile(self._gaussian(state), level))
 
     def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Empirical means, and less than the least of them for arms that were never pulled."""
@@ -67,13 +67,13 @@ class EmpiricalBelief(HistoryBelief):
         fallback = jnp.where(jnp.isfinite(least), least, 0.0)
         return jnp.where(pulled, history.means, fallback - 1e-3)
 
-    @property
-    def resolution(self) -> Float[Array, ""]:
-        """Any difference tells."""
-        return jnp.float32(0.0)
-
     def _gaussian(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         history = state.history
         pulled = history.counts > 0
         std = self.noise_std(state) / jnp.sqrt(jnp.maximum(history.counts, 1.0))
         return jnp.where(pulled, history.means, self.unseen), jnp.where(pulled, std, VAGUE * std)
+
+    @property
+    def resolution(self) -> Float[Array, ""]:
+        """Any difference tells."""
+        return jnp.float32(0.0)

@@ -33,7 +33,7 @@ class IndependentBelief(HistoryBelief):
         self.n_arms, self.single_arm = len(prior.mean), False
         self.prior_mean = jnp.asarray(prior.mean, jnp.float32)
         self.prior_variance = jnp.asarray(prior.std**2, jnp.float32)
-        self.noise = as_noise(noise)
+        self.noise = as_noise(noise).under(prior.mean, prior.std)
 
     def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
         """One draw of each arm."""
@@ -43,27 +43,30 @@ class IndependentBelief(HistoryBelief):
     def moments(
         self, state: HistoryState, draws: Float[Array, "n K"]
     ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
-        """``v' = v σ² / (σ² + n v)`` and ``m' = (σ² m + v Σr) / (σ² + n v)``, safe for v = 0."""
+        """In closed form."""
         del draws
-        return self._gaussian(state)
+        mean, std = self._gaussian(state)
+        return self.within(mean), std
 
     def quantile(
         self, state: HistoryState, level: Float[Array, ""], draws: Float[Array, "n K"]
     ) -> Float[Array, " K"]:
         """In closed form."""
-        return gaussian_quantile(self.moments(state, draws), level)
+        del draws
+        return self.within(gaussian_quantile(self._gaussian(state), level))
 
     def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Posterior means."""
         return self.moments(state, draws)[0]
 
-    @property
-    def resolution(self) -> Float[Array, ""]:
-        """Any difference tells."""
-        return jnp.float32(0.0)
-
     def _gaussian(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        """``v' = v σ² / (σ² + n v)`` and ``m' = (σ² m + v Σr) / (σ² + n v)``, safe for v = 0."""
         history, noise = state.history, self.noise_std(state) ** 2
         total = noise + history.counts * self.prior_variance
         mean = (noise * self.prior_mean + self.prior_variance * history.sums) / total
         return mean, jnp.sqrt(self.prior_variance * noise / total)
+
+    @property
+    def resolution(self) -> Float[Array, ""]:
+        """Any difference tells."""
+        return jnp.float32(0.0)

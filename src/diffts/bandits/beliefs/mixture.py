@@ -11,7 +11,8 @@ products. ``S`` itself follows from one pull of arm ``a`` by a rank-one update.
 Where actions are sets of arms, the posterior is solved anew. With ``D = diag(√n/σ)``, the factor
 ``L`` of ``LL' = I + DΣD`` (no eigenvalue below 1, but for rounding) and ``V = L⁻¹DΣ``, it is
 ``S = Σ - V'V`` and ``x = x' + V' L⁻¹ ( D(ȳ - x') + z )``. It never multiplies a small covariance
-by a large count, so that float32 is enough.
+by a large count, so that float32 is enough. Where the noise is no number, it is solved anew in
+every round, too; then only ``L`` is kept, a tenth of that work, and a draw solves with it.
 
 All products here are taken in full precision: posterior variances are small differences of large
 numbers, and a GPU would by default round the operands to TF32, three decimal digits. (Regrets on
@@ -27,8 +28,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+from numpy.typing import NDArray
 
-from diffts.bandits.beliefs.belief import Belief, gaussian_quantile
+from diffts.bandits.beliefs.belief import Belief, gaussian_quantile, quantile_of
 from diffts.bandits.history import History
 from diffts.bandits.noise import Noise, NoiseLike, as_noise
 from diffts.diffusion.exact import Gaussian, GaussianMixture
@@ -44,6 +46,7 @@ class MixtureState(eqx.Module):
         covariance: of each component, ``S``, where actions are single arms; else None.
         explained: ``V`` of each component, where actions are sets of arms; else None.
         whitening: ``L⁻¹`` of each component, likewise.
+        factor: ``L`` of each component, where the noise is no number; else None.
     """
 
     history: History
@@ -51,6 +54,7 @@ class MixtureState(eqx.Module):
     covariance: Float[Array, "C K K"] | None = None
     explained: Float[Array, "C K K"] | None = None
     whitening: Float[Array, "C K K"] | None = None
+    factor: Float[Array, "C K K"] | None = None
 
 
 @final
@@ -87,7 +91,8 @@ class MixtureBelief(Belief):
         self.prior_covariances = jnp.asarray(prior.covariances, jnp.float32)
         self.prior_roots = jnp.asarray(roots, jnp.float32)
         finest = 1e-4 * np.sqrt(np.diagonal(prior.covariances, axis1=1, axis2=2).max())
-        self.noise, self.finest = as_noise(noise), jnp.float32(finest)
+        mean, std = _moments(prior)
+        self.noise, self.finest = as_noise(noise).under(mean, std), jnp.float32(finest)
 
     def init(self) -> MixtureState:
         """The prior."""
@@ -149,19 +154,16 @@ class MixtureBelief(Belief):
     ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """``m = Σ w_k m_k`` and the root of ``Σ w_k (v_k + (m_k - m)²)``."""
         del draws
-        means = self._component_means(state)
-        weights = jnp.exp(state.log_weights)
-        mean = _product(weights, means)
-        variance = _product(weights, self._variances(state) + (means - mean) ** 2)
-        return mean, jnp.sqrt(jnp.maximum(variance, 0.0))
+        mean, std = self._overall(state)
+        return self.within(mean), std
 
     def quantile(
         self, state: MixtureState, level: Float[Array, ""], draws: Float[Array, "n K"]
     ) -> Float[Array, " K"]:
         """Of a Gaussian in closed form; of a mixture, that of draws."""
         if len(self.prior_means) == 1:
-            return gaussian_quantile(self.moments(state, draws), level)
-        return jnp.quantile(draws, level, axis=0)
+            return self.within(gaussian_quantile(self._overall(state), level))
+        return quantile_of(draws, level)
 
     def estimate(self, state: MixtureState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Posterior mean."""
@@ -181,6 +183,18 @@ class MixtureBelief(Belief):
         """The noise of one reward, as far as float32 resolves it."""
         return jnp.maximum(self.noise.std(history), self.finest)
 
+    def _scaled(self, history: History) -> Float[Array, " K"]:
+        """``√n/σ``, the diagonal of ``D``."""
+        return jnp.sqrt(history.counts) / self._std(history)
+
+    def _overall(self, state: MixtureState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        """Mean and standard deviation of each arm over all components."""
+        means = self._component_means(state)
+        weights = jnp.exp(state.log_weights)
+        mean = _product(weights, means)
+        variance = _product(weights, self._variances(state) + (means - mean) ** 2)
+        return mean, jnp.sqrt(jnp.maximum(variance, 0.0))
+
     def _component_means(self, state: MixtureState) -> Float[Array, "C K"]:
         """Posterior mean of each component: the rule above, from ``μ`` and without noise."""
         components = jnp.arange(len(self.prior_means))
@@ -192,16 +206,25 @@ class MixtureBelief(Belief):
         """Posterior covariance of each component."""
         if state.covariance is not None:
             return state.covariance
-        assert state.explained is not None
-        return self.prior_covariances - jax.vmap(lambda V: _product(V.T, V))(state.explained)
+        explained = self._explained(state)
+        return self.prior_covariances - jax.vmap(lambda V: _product(V.T, V))(explained)
 
     def _variances(self, state: MixtureState) -> Float[Array, "C K"]:
         """Posterior variances of each component."""
         if state.covariance is not None:
             return jnp.diagonal(state.covariance, axis1=1, axis2=2)
-        assert state.explained is not None
         prior = jnp.diagonal(self.prior_covariances, axis1=1, axis2=2)
-        return prior - jnp.sum(state.explained**2, axis=1)
+        return prior - jnp.sum(self._explained(state) ** 2, axis=1)
+
+    def _explained(self, state: MixtureState) -> Float[Array, "C K K"]:
+        """``V`` of each component; the dearer part of the solution, where it was not kept."""
+        if state.explained is not None:
+            return state.explained
+        assert state.factor is not None
+        scaled = self._scaled(state.history)
+        return jax.vmap(lambda L, covariance: _solved(L, scaled[:, None] * covariance))(
+            state.factor, self.prior_covariances
+        )
 
     def _conditioned(
         self,
@@ -216,36 +239,54 @@ class MixtureBelief(Belief):
             pull = (history.sums - history.counts * x) / noise_std**2
             pull += jnp.sqrt(history.counts) * noise / noise_std
             return x + _product(state.covariance[component], pull)
+        seen = (history.means - x) * jnp.sqrt(history.counts) / noise_std + noise
+        if state.factor is not None:
+            solved = jax.scipy.linalg.cho_solve((state.factor[component], True), seen)
+            scaled = self._scaled(history)
+            return x + _product(self.prior_covariances[component], scaled * solved)
         assert state.explained is not None
         assert state.whitening is not None
-        seen = (history.means - x) * jnp.sqrt(history.counts) / noise_std + noise
         whitened = _product(state.whitening[component], seen)
         return x + _product(whitened, state.explained[component])
 
     def _solve(self, history: History) -> MixtureState:
         """The posterior from the counts and means alone."""
-        scaled = jnp.sqrt(history.counts) / self._std(history)
+        scaled = self._scaled(history)
         residual = (history.means - self.prior_means) * scaled
 
         def of_component(
             covariance: Float[Array, "K K"], q: Float[Array, " K"]
-        ) -> tuple[Float[Array, "K K"], Float[Array, "K K"], Float[Array, ""]]:
+        ) -> tuple[dict[str, Float[Array, "K K"]], Float[Array, ""]]:
             B = jnp.eye(self.n_arms) + scaled[:, None] * covariance * scaled
             # Where evidence is so strong that rounding could make B indefinite, the noise counts
             # as larger than it is, by as much as float32 needs.
             B = B + jnp.maximum(2e-7 * jnp.trace(B) - 0.5, 0.0) * jnp.eye(self.n_arms)
             L = jnp.linalg.cholesky(B)
-            whitening = jax.scipy.linalg.solve_triangular(L, jnp.eye(self.n_arms), lower=True)
-            V = jax.scipy.linalg.solve_triangular(L, scaled[:, None] * covariance, lower=True)
+            half_log_determinant = jnp.sum(jnp.log(jnp.diag(L)))
+            if not self.noise.constant:
+                w = _solved(L, q)
+                return {"factor": L}, -0.5 * jnp.sum(w**2) - half_log_determinant
+            whitening = _solved(L, jnp.eye(self.n_arms))
+            V = _solved(L, scaled[:, None] * covariance)
             w = _product(whitening, q)
-            log_likelihood = -0.5 * jnp.sum(w**2) - jnp.sum(jnp.log(jnp.diag(L)))
-            return V, whitening, log_likelihood
+            kept = {"explained": V, "whitening": whitening}
+            return kept, -0.5 * jnp.sum(w**2) - half_log_determinant
 
-        explained, whitening, log_likelihood = jax.vmap(of_component)(
-            self.prior_covariances, residual
-        )
+        kept, log_likelihood = jax.vmap(of_component)(self.prior_covariances, residual)
         log_weights = jax.nn.log_softmax(self.prior_log_weights + log_likelihood)
-        return MixtureState(history, log_weights, None, explained, whitening)
+        return MixtureState(history, log_weights, **kept)
+
+
+def _moments(prior: GaussianMixture) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation of each arm under a mixture."""
+    mean = prior.weights @ prior.means
+    variances = np.diagonal(prior.covariances, axis1=1, axis2=2)
+    return mean, np.sqrt(prior.weights @ (variances + (prior.means - mean) ** 2))
+
+
+def _solved(L: Array, right: Array) -> Array:
+    """``L⁻¹ right`` of a lower factor."""
+    return jax.scipy.linalg.solve_triangular(L, right, lower=True)
 
 
 def _product(left: Array, right: Array) -> Array:

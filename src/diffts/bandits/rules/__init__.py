@@ -23,7 +23,9 @@ from diffts.errors import InvalidInputError
 from diffts.validation import one_of
 
 #: Makers of rules by name. One that has an argument ``horizon`` is told the rounds, if known.
+#: 'default' is for people who do not want to choose: see docs/which-rule.md.
 RULES: dict[str, Callable[..., Rule]] = {
+    "default": BayesUCBRule,
     "thompson": ThompsonRule,
     "thompson-ties": lambda: ThompsonRule(near_ties=True),
     "satisficing": SatisficingRule,

@@ -1,4 +1,4 @@
-"""What a rule weighs against each other: all arms, or the sets that are the best under some draw."""
+"""What a rule weighs against each other: all arms, or sets that are the best under some draw."""
 
 from __future__ import annotations
 

@@ -49,9 +49,7 @@ class InformationDirectedRule(Rule):
         return choices.action(jnp.where(heads, one, other))
 
 
-def information(
-    draws: Float[Array, "n K"], best: Bool[Array, "n K"]
-) -> Float[Array, " K"]:
+def information(draws: Float[Array, "n K"], best: Bool[Array, "n K"]) -> Float[Array, " K"]:
     """``Var E[θ_a | which action is the best]`` of each arm.
 
     >>> draws = jnp.array([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
@@ -70,9 +68,9 @@ def least_ratio(
 ) -> tuple[Int[Array, ""], Int[Array, ""], Float[Array, ""]]:
     """The two choices i and j, and the chance q of i, with the least ``(EΔ)²/Eg``.
 
-    A lottery of two is enough (Russo and Van Roy 2018, Proposition 6). The ratio of a pair is convex
-    in q, with its minimum at ``Δ_j/(Δ_i - Δ_j) - 2g_j/(g_i - g_j)``, at 0 or at 1; the last two are
-    the pairs of a choice with itself. What cannot be played has an infinite ``Δ``.
+    A lottery of two is enough (Russo and Van Roy 2018, Proposition 6). The ratio of a pair is
+    convex in q, with its minimum at ``Δ_j/(Δ_i - Δ_j) - 2g_j/(g_i - g_j)``, at 0 or at 1; the last
+    two are the pairs of a choice with itself. What cannot be played has an infinite ``Δ``.
     """
     playable = jnp.isfinite(regret)
     finite = jnp.where(playable, regret, 0.0)

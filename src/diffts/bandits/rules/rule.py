@@ -18,8 +18,8 @@ from diffts.validation import whole_number
 class Rule(eqx.Module):
     """Chooses an action; one task, one round, for use inside ``jit``.
 
-    It never asks which kind of belief it has. It may use fresh draws ``belief.draw(key, state, n)``;
-    ``belief.sample(state, n)``, which are the same as long as nothing changes, and
+    It never asks which kind of belief it has. It may use fresh draws, ``belief.draw(key, state,
+    n)``; ``belief.sample(state, n)``, which are the same as long as nothing changes, and
     ``belief.moments`` and ``belief.quantile``, which take those where there is no closed form; the
     noise ``belief.noise_std(state)``; and the pulls and rounds in ``state.history``.
 
@@ -39,6 +39,5 @@ class Rule(eqx.Module):
 
 
 def as_horizon(rounds: int | None) -> Float[Array, ""] | None:
-    """How many rounds there will be, if anybody knows; an array, so that another number is no
-    other program."""
+    """How many rounds there will be, if anybody knows: an array, lest each number be compiled."""
     return None if rounds is None else jnp.float32(whole_number("horizon", rounds, 1))
