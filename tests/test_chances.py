@@ -96,7 +96,7 @@ def test_where_actions_are_sets_every_arm_has_the_floor():
     assert (np.abs(counts / n - expected) < 4.5 * np.sqrt(expected * (1 - expected) / n)).all()
 
 
-@pytest.mark.parametrize("bad", [-0.1, 1.5, np.nan, "much", None, True])
+@pytest.mark.parametrize("bad", [-0.1, 1.5, np.nan, "much", True])
 def test_a_bad_floor_is_refused(bad):
     with pytest.raises(InvalidInputError, match="floor"):
         DiagonalGTS(TWO, NOISE).playing("greedy", floor=bad)

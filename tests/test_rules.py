@@ -415,7 +415,13 @@ def test_a_single_arm_on_offer_has_no_rival():
 
 def test_bayes_ucb_of_gaussian_arms_is_in_closed_form():
     mean, std = GAPS
-    for level, rounds, expected in [(0.9, 7, 0.9), (None, 7, 1 - 1 / 9), (None, 0, 0.5)]:
+    for level, rounds, expected in [
+        (0.8, 7, 0.8),
+        ("standard", 7, 1 - 1 / 9),
+        ("standard", 0, 0.5),
+        ("slow", 0, 0.9),
+        ("slow", 1000, 1 - 1 / (10 + np.sqrt(1000) / 2)),
+    ]:
         belief, state = believing(mean, std, rounds=rounds)
         got = BayesUCBRule(level).select(KEY, belief, state, Values())
         np.testing.assert_allclose(got, mean + norm.ppf(expected) * std, atol=1e-5)
@@ -501,6 +507,7 @@ def test_rules_are_made_by_name_and_told_the_horizon():
         (lambda: SatisficingRule(-0.1), "tolerance"),
         (lambda: SatisficingRule(np.nan), "tolerance"),
         (lambda: BayesUCBRule(1.5), "level"),
+        (lambda: BayesUCBRule("fast"), "level.*'fast'"),
         (lambda: TopTwoRule(beta=2), "beta"),
         (lambda: InformationDirectedRule(draws=1), "draws"),
         (lambda: FewDrawsRule(0), "draws"),
