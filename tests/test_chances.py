@@ -71,6 +71,7 @@ def test_a_floor_is_shared_by_the_arms_on_offer():
     assert counts.tolist() == [0, 0, 6000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_takes_a_floor(rule):
     """Whatever it would do: the others' share is ``f``, but for the rules' own chance."""
@@ -95,7 +96,7 @@ def test_where_actions_are_sets_every_arm_has_the_floor():
     assert (np.abs(counts / n - expected) < 4.5 * np.sqrt(expected * (1 - expected) / n)).all()
 
 
-@pytest.mark.parametrize("bad", [-0.1, 1.5, np.nan, "much", None, True])
+@pytest.mark.parametrize("bad", [-0.1, 1.5, np.nan, "much", True])
 def test_a_bad_floor_is_refused(bad):
     with pytest.raises(InvalidInputError, match="floor"):
         DiagonalGTS(TWO, NOISE).playing("greedy", floor=bad)
@@ -153,6 +154,7 @@ def test_deterministic_rules_choose_with_probability_one(belief, rule):
 # --- decisions for a log -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["thompson", "information-directed", "greedy"])
 def test_a_decision_is_the_choice_and_its_chance(rule):
     choosing, deciding = (Agent(DiagonalGTS(THREE, NOISE), rule=rule, seed=4) for _ in range(2))
@@ -166,6 +168,7 @@ def test_a_decision_is_the_choice_and_its_chance(rule):
             agent.update(arm, 0.1 * round_)
 
 
+@pytest.mark.slow
 def test_inverse_propensities_are_right_on_average():
     """``E 1[A = a] / chance = 1 - (1 - p_a)^n``: unbiased, but for an arm that no choice had."""
     agent, n, decisions = Agent(DiagonalGTS(TWO, NOISE), seed=0), 10, 500
@@ -198,6 +201,7 @@ def test_advice_is_right_as_often_as_it_says(horizon):
     assert abs(off.mean()) < 4.5 * off.std(ddof=1) / np.sqrt(n)
 
 
+@pytest.mark.slow
 def test_advice_is_the_best_mean_and_its_chance_whatever_the_rule():
     base = DiagonalGTS(THREE, NOISE)
     state = base.init()

@@ -233,6 +233,7 @@ def test_ucb_tries_every_arm_on_offer_before_it_repeats_one(name):
     assert chosen.count(3) > 6
 
 
+@pytest.mark.slow
 def test_the_advised_set_follows_the_evidence():
     """Counts say nothing of paths or sets; the posterior does."""
     actions = TopK(K, 2)
@@ -245,6 +246,7 @@ def test_the_advised_set_follows_the_evidence():
     assert policy.advise(state, actions).action.tolist() == [True, False, True, False]
 
 
+@pytest.mark.slow
 def test_an_arm_is_advised_for_its_mean_not_for_its_pulls():
     """It was once the arm pulled most: here it is one that was hardly pulled."""
     agent = thompson(arms=list("abcd"))

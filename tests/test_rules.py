@@ -80,6 +80,7 @@ def test_without_ties_thompson_sampling_is_the_best_of_one_draw():
                 assert rule.select(key, belief, state, actions).tolist() == best.tolist()
 
 
+@pytest.mark.slow
 def test_near_ties_are_those_within_the_beliefs_resolution():
     prior = DiffusionPrior.gaussian(MEAN, 1e-4 * COVARIANCE)
     belief = DiffusionBelief(prior, NOISE, steps=3)
@@ -169,6 +170,7 @@ def test_the_tolerance_is_the_one_that_is_documented(actions, rule, tolerance):
         assert choice(rule, belief, state, actions) == expected
 
 
+@pytest.mark.slow
 def test_satisficing_paths_are_good_enough_but_for_detours():
     rng = np.random.default_rng(0)
     actions, tolerance = Maze().actions, 4.0
@@ -226,6 +228,7 @@ def of_draws(batches=64, n=1000):
     return tuple(np.asarray(part, np.float64) for part in zip(*got, strict=True))
 
 
+@pytest.mark.slow
 def test_regret_and_information_are_the_closed_form_of_two_gaussian_arms():
     n = 1000
     for exact, batches in zip(two_armed(), of_draws(), strict=True):
@@ -294,6 +297,7 @@ def test_the_least_ratio_is_that_of_a_fine_grid(kind):
         assert got <= more.min() * (1 + 1e-5) + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", [BestArm(4), BestOffered([1, 1, 0, 1]), TopK(4, 2)])
 def test_information_directed_choices_are_the_coin_of_the_states_draws(actions):
     belief, state = believing([-0.3, 0.2, 0.3, -0.2], [0.8, 0.3, 0.4, 0.4])
@@ -382,6 +386,7 @@ def test_without_a_horizon_as_many_rounds_are_expected_as_were_played(rounds, le
     np.testing.assert_allclose(got, mean + left * lookahead(mean, std), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_knowledge_gradient_chooses_by_the_lookahead():
     rng = np.random.default_rng(0)
     rule, greedy_before, chosen = KnowledgeGradientRule(horizon=100), 0, []
@@ -410,12 +415,19 @@ def test_a_single_arm_on_offer_has_no_rival():
 
 def test_bayes_ucb_of_gaussian_arms_is_in_closed_form():
     mean, std = GAPS
-    for level, rounds, expected in [(0.9, 7, 0.9), (None, 7, 1 - 1 / 9), (None, 0, 0.5)]:
+    for level, rounds, expected in [
+        (0.8, 7, 0.8),
+        ("standard", 7, 1 - 1 / 9),
+        ("standard", 0, 0.5),
+        ("slow", 0, 0.9),
+        ("slow", 1000, 1 - 1 / (10 + np.sqrt(1000) / 2)),
+    ]:
         belief, state = believing(mean, std, rounds=rounds)
         got = BayesUCBRule(level).select(KEY, belief, state, Values())
         np.testing.assert_allclose(got, mean + norm.ppf(expected) * std, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mixture", "diffusion"])
 def test_bayes_ucb_of_other_beliefs_is_a_quantile_of_draws(kind):
     prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
@@ -427,6 +439,7 @@ def test_bayes_ucb_of_other_beliefs_is_a_quantile_of_draws(kind):
     np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", [BestArm(4), BestOffered([1, 0, 1, 1]), TopK(4, 2)])
 def test_ts_ucb_reaches_for_the_mean_best_value_of_its_draws(actions):
     rng = np.random.default_rng(0)
@@ -494,6 +507,7 @@ def test_rules_are_made_by_name_and_told_the_horizon():
         (lambda: SatisficingRule(-0.1), "tolerance"),
         (lambda: SatisficingRule(np.nan), "tolerance"),
         (lambda: BayesUCBRule(1.5), "level"),
+        (lambda: BayesUCBRule("fast"), "level.*'fast'"),
         (lambda: TopTwoRule(beta=2), "beta"),
         (lambda: InformationDirectedRule(draws=1), "draws"),
         (lambda: FewDrawsRule(0), "draws"),
