@@ -11,6 +11,7 @@ from diffts.bandits import RULES, Agent, BestArm, Policy, ThompsonSampling, TopK
 from diffts.bandits.actions import BestOffered
 from diffts.bandits.beliefs import IndependentBelief
 from diffts.bandits.policies import UCB1, DiagonalGTS, MixtureTS
+from diffts.bandits.policy import ADVICE_DRAWS
 from diffts.bandits.rules import GreedyRule, KnowledgeGradientRule, ThompsonRule
 from diffts.diffusion import Gaussian
 from diffts.problems import GaussianRewards
@@ -211,7 +212,7 @@ def test_advice_is_the_best_mean_and_its_chance_whatever_the_rule():
         chance = float(advice.chance)
         assert chance == float(base.advise(state, BestArm(3)).chance)
     exact = chances_of_being_best(THREE)[1]
-    assert abs(chance - exact) < 4.5 * np.sqrt(exact * (1 - exact) / 64)
+    assert abs(chance - exact) < 4.5 * np.sqrt(exact * (1 - exact) / ADVICE_DRAWS)
 
 
 def test_advice_is_among_what_is_on_offer():
@@ -220,7 +221,7 @@ def test_advice_is_among_what_is_on_offer():
     arm, chance = agent.advice(among=["a", "c"])
     assert arm == "a"
     exact = norm.cdf(0.2 / np.hypot(0.4, 0.6))
-    assert abs(chance - exact) < 4.5 * np.sqrt(exact * (1 - exact) / 64)
+    assert abs(chance - exact) < 4.5 * np.sqrt(exact * (1 - exact) / ADVICE_DRAWS)
     assert agent.advice(among=["c"]) == ("c", 1.0)
 
 

@@ -146,19 +146,20 @@ class Agent:
             vector[played] = received
             self._state = _update(self.policy, self._state, action, vector)
 
-    def probabilities(self, draws: int = 1000) -> Probabilities:
+    def probabilities(self, draws: int = 1000, among: Sequence[Any] | None = None) -> Probabilities:
         """The chance of each arm to be played: how often the rule chooses it in fresh draws.
 
         For Thompson sampling this is the posterior probability that the arm is the best one; for a
         deterministic rule it is 1 for one arm. It does not change what ``choose`` will do.
         """
         draws = whole_number("draws", draws, 1)
+        actions = self.actions if among is None else self._offer(among)
         key = self._aside()
         counts = np.zeros(self.policy.n_arms)
         for start in range(0, draws, 250):
             size = min(250, draws - start)
             keys = jax.random.split(jax.random.fold_in(key, start), 250)
-            chosen = np.asarray(_select_many(self.policy, keys, self._state, self.actions))
+            chosen = np.asarray(_select_many(self.policy, keys, self._state, actions))
             counts += chosen[:size].sum(0)
         shares = {name: float(counts[i] / draws) for i, name in enumerate(self.arms)}
         return Probabilities(shares, draws)
