@@ -88,7 +88,7 @@ def race(
     for noise, run in runs.items():
         gap = run.regret[-1] - runs[best].regret[-1]
         error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
-        row = {
+        row: dict[str, Any] = {
             "problem": name,
             "data": data,
             "policy": policy,

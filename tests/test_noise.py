@@ -103,10 +103,10 @@ def test_pooled_noise_finds_the_level(start):
         jnp.full(5, float(n)), jnp.float32(n * means), jnp.float32(squares), jnp.int32(5 * n)
     )
     found = float(PooledNoise(start).std(history)[0])
-    # What is left of the start: 2 start² in so many squares; without one, at most the spread.
-    bias = 2 * ((25.0 if start is None else start) / sigma) ** 2 / (2 * repeats)
+    # What is left of the start: start² in so many squares; without one, at most the spread.
+    bias = ((4.0 if start is None else start) / sigma) ** 2 / (2 * repeats)
     assert abs(found / sigma - 1) < 4 / np.sqrt(2 * repeats) + bias
-    assert bias < 0.75
+    assert bias < 0.06
 
 
 def test_bernoulli_noise_finds_the_variance_of_each_arm():

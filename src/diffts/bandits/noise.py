@@ -124,7 +124,7 @@ class PooledNoise(Noise):
     start: Float[Array, ""] | None
     weight: Float[Array, ""]
 
-    def __init__(self, start: float | None = None, weight: float = 2.0) -> None:
+    def __init__(self, start: float | None = None, weight: float = 1.0) -> None:
         given = None if start is None else positive_number("start", start)
         self.start = None if given is None else jnp.float32(given)
         self.weight = jnp.float32(positive_number("weight", weight))
@@ -182,7 +182,7 @@ class BernoulliNoise(Noise):
     def __init__(
         self,
         start: float | None = None,
-        weight: float = 2.0,
+        weight: float = 1.0,
         strength: float = 4.0,
         scale: float = 1.0,
     ) -> None:
