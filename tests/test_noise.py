@@ -47,6 +47,8 @@ BELIEFS = {
 class Clicks(RewardModel):
     """1 with the chance that the mean says, else 0."""
 
+    bounds = (0.0, 1.0)
+
     def __call__(self, key, means, arms):
         expected = jnp.asarray(means)[arms]
         return jnp.float32(jax.random.uniform(key, expected.shape) < expected)
