@@ -32,7 +32,7 @@ NAMED = {"thompson", "top-two", "ucb", "greedy", "bayes-ucb", "epsilon-greedy", 
 NAMES = [
     *sorted(POLICIES),
     "gmmts-2",
-    *(f"gts-diag:{rule}" for rule in RULES if rule not in NAMED),
+    *(f"gts-diag:{rule}" for rule in RULES if rule not in NAMED and rule != "default"),
 ]
 #: These weigh arms by draws that follow from the state: arms in another order have other ones.
 BY_THE_STATES_DRAWS = {"gts-diag:information-directed", "gts-diag:ts-ucb"}
@@ -174,6 +174,7 @@ def is_playable(actions, chosen):
 PAIRS = [
     (rule, kind)
     for rule in RULES
+    if rule != "default"  # it is one of the others
     for kind, actions in ACTIONS.items()
     if actions.arm_by_arm or not make_rule(rule).arm_by_arm
 ]

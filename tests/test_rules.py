@@ -14,6 +14,7 @@ from diffts import DiffusionPrior, InvalidInputError
 from diffts.bandits import RULES, Agent, BestArm, History, Policy, TopK, make_rule
 from diffts.bandits.actions import BestOffered
 from diffts.bandits.beliefs import DiffusionBelief, IndependentBelief, MixtureBelief
+from diffts.bandits.identity import identity
 from diffts.bandits.rules import (
     BayesUCBRule,
     FewDrawsRule,
@@ -495,6 +496,9 @@ def test_rules_are_made_by_name_and_told_the_horizon():
         "knowledge-gradient",
         "satisficing",
     }
+    belief = IndependentBelief(Gaussian([0.0, 1.0], np.eye(2)), 0.1)
+    default, chosen = (identity(Policy(belief, make_rule(n))) for n in ("default", "bayes-ucb"))
+    assert default == chosen
 
 
 @pytest.mark.parametrize(
