@@ -99,7 +99,7 @@ def main() -> None:
     gaussian = fit_gaussian(sets.train)
     given = Ingredients(
         actions=BestArm(200),
-        noise_std=NOISE,
+        noise=NOISE,
         prior=_not_needed,
         gaussian=lambda: gaussian,
         mixture=_not_needed,

@@ -119,13 +119,19 @@ def _best_time(run: Callable[[], Any]) -> float:
     return min(times)
 
 
+def machine(kind: str) -> str:
+    """Chip and versions, in a line."""
+    chip = jax.devices()[0].device_kind if kind == "gpu" else _cpu_name()
+    packages = ", ".join(f"{name} {version(name)}" for name in ("jax", "equinox"))
+    return (
+        f"Chip: {chip}; {os.cpu_count()} CPU cores. Python {platform.python_version()}, {packages}."
+    )
+
+
 def environment(kind: str, ceilings: Ceilings, busy: float, threads: int) -> list[str]:
     """What a reader needs to judge or repeat the numbers."""
-    chip = jax.devices()[0].device_kind if kind == "gpu" else _cpu_name()
-    packages = ", ".join(f"{name} {version(name)}" for name in ("jax", "equinox", "torch"))
     return [
-        f"Chip: {chip}; {os.cpu_count()} CPU cores, {threads} threads in PyTorch.",
-        f"Versions: Python {platform.python_version()}, {packages}.",
+        f"{machine(kind)} torch {version('torch')}, {threads} threads in it.",
         f"Ceilings measured here: {ceilings.flops / 1e9:.4g} GFLOP/s (float32 matrix product), "
         f"{ceilings.bandwidth / 1e9:.4g} GB/s (copy).",
         f"Other programs kept {busy:.2f} cores busy during the run"

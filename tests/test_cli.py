@@ -161,6 +161,26 @@ def test_train_inspect_and_compare_work_together(tmp_path):
     assert "prior: has 200 arms" in other.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_tasks")
+def test_rules_floors_and_noises_by_name(tmp_path):
+    """Rules for whoever plays Thompson sampling; told rounds, right arms and what was believed."""
+    file = tmp_path / "race.json"
+    result = diffts(
+        "compare", "groups", "--policies", "gts-diag,ucb1,gts-full:greedy", "--rule", "default",
+        "--rule", "satisficing", "--floor", 0.001, "--noise-std", "auto", "--tasks", 3,
+        "--horizon", 6, "--json", file, "--figure", tmp_path / "race.png",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    race = json.loads(file.read_text())
+    names = ["gts-diag:default", "gts-diag:satisficing", "ucb1", "gts-full:greedy"]
+    assert list(race["regret"]) == names
+    assert (race["noise_std"], race["floor"]) == ("auto", 0.001)
+    assert all(0 <= chance <= 1 for chance in race["chance_right"].values())
+    assert "as believed" in result.stdout
+    assert all(name in result.stdout for name in names)
+
+
 PLUGIN = """
 from dataclasses import dataclass
 from typing import ClassVar

@@ -291,7 +291,8 @@ def test_a_full_disk_after_the_training(monkeypatch):
 
 RUN = Simulation(
     rounds=np.arange(1, 3), regret=np.ones((2, 4)), simple_regret=np.zeros((2, 4)),
-    chosen=np.zeros((2, 4), int), seconds=1.0, decisions_per_second=1.0,
+    chance_right=np.ones((2, 4)), chosen=np.zeros((2, 4), int),
+    seconds=1.0, decisions_per_second=1.0,
 )  # fmt: skip
 
 

@@ -141,6 +141,9 @@ def test_simulations_side_by_side_are_the_simulations_one_by_one(kind):
         np.testing.assert_array_equal(run.rounds, alone.rounds)
         np.testing.assert_array_equal(run.chosen, alone.chosen)
         np.testing.assert_allclose(run.regret, alone.regret, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(run.simple_regret, alone.simple_regret, atol=1e-5)
+        # Of 64 draws; a tie that rounding decides is one of them.
+        np.testing.assert_allclose(run.chance_right, alone.chance_right, atol=1.5 / 64)
 
 
 def test_only_policies_of_one_kind_go_side_by_side():

@@ -74,6 +74,7 @@ def test_rows_are_flat_and_complete():
         "round": 6,
         "regret": run.regret[-1, 6],
         "simple_regret": run.simple_regret[-1, 6],
+        "chance_right": run.chance_right[-1, 6],
         "chosen": run.chosen[-1, 6],
     }
 

@@ -83,6 +83,20 @@ def positive_number(name: str, value: Any) -> float:
     return number
 
 
+def number_between(name: str, value: Any, low: float, high: float) -> float:
+    """A number from ``low`` to ``high``.
+
+    >>> number_between("floor", 2, 0.0, 1.0)
+    Traceback (most recent call last):
+        ...
+    diffts.errors.InvalidInputError: floor: must be a number from 0 to 1, got 2
+    """
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:  # NaN is in no range
+        raise InvalidInputError(f"{name}: must be a number from {low:g} to {high:g}, got {value!r}")
+    return float(value)
+
+
 def covariance_matrix(name: str, value: ArrayLike, size: int) -> NDArray[np.float64]:
     """A symmetric positive semi-definite ``(size, size)`` matrix."""
     matrix = finite_array(name, value, ndim=2)

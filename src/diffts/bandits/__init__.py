@@ -9,15 +9,17 @@ from diffts.bandits.actions import Actions, BestArm, TopK
 from diffts.bandits.agent import Agent, ThompsonSampling
 from diffts.bandits.beliefs import Belief, HistoryBelief
 from diffts.bandits.history import History
+from diffts.bandits.noise import Noise
 from diffts.bandits.policies import POLICIES, Ingredients, check_policy, make_policy
 from diffts.bandits.policy import Policy
 from diffts.bandits.rewards import GaussianRewards, RewardModel
-from diffts.bandits.rules import Rule
+from diffts.bandits.rules import RULES, Rule, make_rule
 from diffts.bandits.simulate import simulate, simulate_side_by_side
 from diffts.bandits.simulation import Simulation
 
 __all__ = [
     "POLICIES",
+    "RULES",
     "Actions",
     "Agent",
     "Belief",
@@ -26,6 +28,7 @@ __all__ = [
     "History",
     "HistoryBelief",
     "Ingredients",
+    "Noise",
     "Policy",
     "RewardModel",
     "Rule",
@@ -34,6 +37,7 @@ __all__ = [
     "TopK",
     "check_policy",
     "make_policy",
+    "make_rule",
     "simulate",
     "simulate_side_by_side",
 ]

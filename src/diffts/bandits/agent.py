@@ -7,8 +7,8 @@ history, and arms that may have names.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,26 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffts.bandits.actions import Actions, BestArm, BestOffered
+from diffts.bandits.answers import BestArmAdvice, Decision, Probabilities
+from diffts.bandits.arm_names import ArmNames
 from diffts.bandits.beliefs import State
 from diffts.bandits.history import History
 from diffts.bandits.identity import identity, what_differs
+from diffts.bandits.noise import NoiseLike
 from diffts.bandits.policies import DiffTS
-from diffts.bandits.policy import Policy
+from diffts.bandits.policy import Advice, Policy
+from diffts.bandits.rules import Rule
 from diffts.diffusion.posterior import PosteriorSampler
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import ArtifactError, InvalidInputError
-from diffts.seeding import Seed, as_key, fresh_key
+from diffts.seeding import KeyArray, Seed, as_key, fresh_key
 from diffts.storage import load_folder, named_arrays, save_folder, with_arrays
 from diffts.validation import float_array, require_finite, whole_number
 
 _KIND, _VERSION = "diffts.agent", 2
-
-
-class Probabilities(NamedTuple):
-    """How likely each arm is the best, and from how many draws that was counted."""
-
-    by_arm: dict[Any, float]
-    draws: int
 
 
 class Agent:
@@ -46,10 +43,13 @@ class Agent:
         policy: the policy.
         arms: names of the arms; by default the numbers 0 to K-1.
         actions: what may be played; single arms by default.
+        rule: play the policy's belief by another rule: a rule, or a name in ``bandits.RULES``.
+        horizon: how many rounds there will be, if known; some rules named in ``rule`` use it.
+        floor: the least chance of every arm on offer.
         seed: an int, a NumPy generator or a JAX key; without one, every agent gets its own.
 
     >>> from diffts.bandits.policies import UCB1
-    >>> agent = Agent(UCB1(2, noise_std=0.1), arms=["left", "right"])
+    >>> agent = Agent(UCB1(2, noise=0.1), arms=["left", "right"])
     >>> first = agent.choose()
     >>> agent.update(first, 0.3)
     >>> first, agent.choose()
@@ -62,6 +62,9 @@ class Agent:
         *,
         arms: Sequence[Any] | None = None,
         actions: Actions | None = None,
+        rule: str | Rule | None = None,
+        horizon: int | None = None,
+        floor: float | None = None,
         seed: Seed | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
@@ -69,11 +72,14 @@ class Agent:
                 f"policy: expected a policy, got {type(policy).__name__}; "
                 "ThompsonSampling(prior, noise_std=...) plays a diffusion prior"
             )
+        if rule is not None or floor is not None:
+            chosen = policy.rule if rule is None else rule
+            policy = policy.playing(chosen, horizon=horizon, floor=floor)
         self.policy = policy
         self.actions = BestArm(policy.n_arms) if actions is None else actions
         policy.check(self.actions)
-        self.arms = _names(arms, policy.n_arms)
-        self._index = {name: index for index, name in enumerate(self.arms)}
+        self._names = ArmNames(arms, policy.n_arms)
+        self.arms = self._names.all
         self._key = fresh_key() if seed is None else as_key(seed)
         self._choices = 0
         self._state: State = policy.init()
@@ -88,8 +94,29 @@ class Agent:
         key = jax.random.fold_in(self._key, self._choices)
         action = np.asarray(_select(self.policy, key, self._state, actions))
         self._choices += 1
-        chosen = [self.arms[i] for i in np.flatnonzero(action)]
-        return chosen[0] if self.actions.single_arm else chosen
+        return self._named(action)
+
+    def decide(self, among: Sequence[Any] | None = None, draws: int = 100) -> Decision:
+        """The arm that ``choose`` would give, and the chance with which it was chosen.
+
+        Args:
+            among: as in ``choose``.
+            draws: choices that the chance is counted in; 1/draws is the least there is.
+        """
+        actions = self.actions if among is None else self._offer(among)
+        key = jax.random.fold_in(self._key, self._choices)
+        others = jax.random.split(self._aside(), whole_number("draws", draws, 1))[1:]
+        keys = jnp.concatenate([key[None], others])
+        chosen = np.asarray(_select_many(self.policy, keys, self._state, actions))
+        self._choices += 1
+        share = float((chosen == chosen[0]).all(axis=1).mean())
+        return Decision(self._named(chosen[0]), share, draws)
+
+    def advice(self, among: Sequence[Any] | None = None) -> BestArmAdvice:
+        """The arm to settle for, whatever the rule, and how likely it is a best one."""
+        actions = self.actions if among is None else self._offer(among)
+        advice = _advise(self.policy, self._state, actions)
+        return BestArmAdvice(self._named(np.asarray(advice.action)), float(advice.chance))
 
     def update(self, arm: Any, reward: Any) -> None:
         """Tell what a pull gave; or several pulls, as two lists of the same length.
@@ -98,14 +125,15 @@ class Agent:
         before and after the agent's first choice, chosen by this agent or by somebody else. If
         anything is wrong with one of them, an error is raised and nothing is learned from any.
         """
-        several, pulled = self._pulled(arm)
+        several, pulled = self._names.pulled(arm)
         rewards = float_array("reward", reward)
         if rewards.shape != ((len(pulled),) if several else ()):
             raise InvalidInputError(
                 f"reward: expected one for each of {len(pulled)} arm(s), got shape {rewards.shape}"
             )
         require_finite("reward", rewards)
-        indices = [self._index_of(name) for name in pulled]
+        self.policy.belief.noise.check(rewards)
+        indices = [self._names.index_of(name) for name in pulled]
         values = np.atleast_1d(rewards).astype(np.float32)
         if not self.actions.single_arm and len(set(indices)) == len(indices):
             steps = [(indices, values)]  # one action: a set of arms
@@ -118,19 +146,20 @@ class Agent:
             vector[played] = received
             self._state = _update(self.policy, self._state, action, vector)
 
-    def probabilities(self, draws: int = 1000) -> Probabilities:
-        """The chance of each arm to be played: how often it is chosen in fresh draws.
+    def probabilities(self, draws: int = 1000, among: Sequence[Any] | None = None) -> Probabilities:
+        """The chance of each arm to be played: how often the rule chooses it in fresh draws.
 
-        For Thompson sampling this is the posterior probability that the arm is the best one. It
-        does not change what ``choose`` will do.
+        For Thompson sampling this is the posterior probability that the arm is the best one; for a
+        deterministic rule it is 1 for one arm. It does not change what ``choose`` will do.
         """
         draws = whole_number("draws", draws, 1)
-        key = jax.random.fold_in(jax.random.fold_in(self._key, 2**31 - 1), self._choices)
+        actions = self.actions if among is None else self._offer(among)
+        key = self._aside()
         counts = np.zeros(self.policy.n_arms)
         for start in range(0, draws, 250):
             size = min(250, draws - start)
             keys = jax.random.split(jax.random.fold_in(key, start), 250)
-            chosen = np.asarray(_select_many(self.policy, keys, self._state, self.actions))
+            chosen = np.asarray(_select_many(self.policy, keys, self._state, actions))
             counts += chosen[:size].sum(0)
         shares = {name: float(counts[i] / draws) for i, name in enumerate(self.arms)}
         return Probabilities(shares, draws)
@@ -157,7 +186,7 @@ class Agent:
     def state(self, arrays: dict[str, NDArray[Any]]) -> None:
         prefix = "state"
         inner = {n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)}
-        state = with_arrays(self.policy.init(), inner, "state")
+        state = with_arrays(self.policy.init(), _completed(inner, ".history"), "state")
         if missing := {"key", "choices"} - arrays.keys():
             raise ArtifactError(f"state: damaged (no {min(missing)})")
         self._key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]))
@@ -200,46 +229,24 @@ class Agent:
         """Arrays of another policy's state, with this policy's own in their place."""
         prefix = "state.history"
         pulls = {n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)}
-        history = with_arrays(History.empty(self.policy.n_arms), pulls, "state")
+        history = with_arrays(History.empty(self.policy.n_arms), _completed(pulls), "state")
         own = named_arrays(self.policy.resume(history))
         others = {n: a for n, a in arrays.items() if not n.startswith("state")}
         return {**{f"state{name}": leaf for name, leaf in own.items()}, **others}
 
+    def _aside(self) -> KeyArray:
+        """A key for what is asked in between: it changes no choice."""
+        return jax.random.fold_in(jax.random.fold_in(self._key, 2**31 - 1), self._choices)
+
+    def _named(self, action: NDArray[np.bool_]) -> Any:
+        """An action by the names of its arms."""
+        chosen = [self.arms[i] for i in np.flatnonzero(action)]
+        return chosen[0] if self.actions.single_arm else chosen
+
     def _offer(self, among: Sequence[Any]) -> Actions:
         if not self.actions.single_arm:
             raise InvalidInputError("among: only for agents that play single arms")
-        if _is_no_list(among):
-            raise InvalidInputError(f"among: expected a list of arms, got {among!r}")
-        indices = [self._index_of(name) for name in among]
-        if not indices:
-            raise InvalidInputError("among: no arm on offer")
-        return BestOffered(np.isin(np.arange(self.policy.n_arms), indices))
-
-    def _pulled(self, arm: Any) -> tuple[bool, list[Any]]:
-        """Whether several arms are meant, and which; a tuple may be the name of one."""
-        if isinstance(arm, np.ndarray | jax.Array):
-            named = np.asarray(arm).tolist()
-            if not isinstance(named, list):
-                return False, [named]
-            return True, [tuple(row) if isinstance(row, list) else row for row in named]
-        if isinstance(arm, list):
-            return True, arm
-        if isinstance(arm, tuple) and not self._is_name(arm):
-            return True, list(arm)
-        return False, [arm]
-
-    def _is_name(self, name: Any) -> bool:
-        try:
-            return name in self._index
-        except TypeError:  # a tuple of lists, say
-            return False
-
-    def _index_of(self, name: Any) -> int:
-        try:
-            return self._index[name]
-        except (KeyError, TypeError):
-            shown = ", ".join(map(repr, self.arms[:5])) + (", …" if len(self.arms) > 5 else "")
-            raise InvalidInputError(f"arm: unknown arm {name!r}; arms are {shown}") from None
+        return BestOffered(self._names.offered(among))
 
 
 class ThompsonSampling(Agent):
@@ -250,6 +257,7 @@ class ThompsonSampling(Agent):
         noise_std: assumed standard deviation of one reward.
         arms: names of the arms; by default the numbers 0 to K-1.
         actions: what may be played; single arms by default.
+        rule, horizon, floor: as in :class:`Agent`; Thompson sampling by default.
         sampler, steps, variance: how to draw (see ``DiffusionPrior.posterior_sample``).
         seed: an int, a NumPy generator or a JAX key; without one, every agent gets its own.
 
@@ -264,10 +272,13 @@ class ThompsonSampling(Agent):
     def __init__(
         self,
         prior: DiffusionPrior,
-        noise_std: float,
+        noise_std: NoiseLike,
         *,
         arms: Sequence[Any] | None = None,
         actions: Actions | None = None,
+        rule: str | Rule | None = None,
+        horizon: int | None = None,
+        floor: float | None = None,
         sampler: str | PosteriorSampler = "paper",
         steps: int | None = None,
         variance: str = "calibrated",
@@ -281,33 +292,24 @@ class ThompsonSampling(Agent):
             variance=variance,
             single_arm=actions is None or actions.single_arm,
         )
-        super().__init__(policy, arms=arms, actions=actions, seed=seed)
-
-
-def _names(arms: Sequence[Any] | None, n_arms: int) -> list[Any]:
-    """The arms' names, all different; by default their numbers."""
-    if arms is None:
-        return list(range(n_arms))
-    if _is_no_list(arms) or isinstance(arms, set | frozenset):  # a set has no order
-        raise InvalidInputError(f"arms: expected a list of {n_arms} names, got {arms!r}")
-    names = arms.tolist() if isinstance(arms, np.ndarray) else list(arms)
-    try:
-        different = len(set(names))
-    except TypeError as error:
-        raise InvalidInputError(
-            f"arms: names must be strings, numbers or tuples of them ({error})"
-        ) from None
-    if len(names) != n_arms or different != n_arms:
-        raise InvalidInputError(
-            f"arms: expected {n_arms} different names, got {len(names)} ({different} different)"
+        super().__init__(
+            policy,
+            arms=arms,
+            actions=actions,
+            rule=rule,
+            horizon=horizon,
+            floor=floor,
+            seed=seed,
         )
-    return names
 
 
-def _is_no_list(value: Any) -> bool:
-    """Whether something cannot be several arms: one word, or nothing to go through."""
-    word = isinstance(value, str | bytes) or not isinstance(value, Iterable)
-    return word or (isinstance(value, np.ndarray) and value.ndim == 0)
+def _completed(arrays: dict[str, NDArray[Any]], prefix: str = "") -> dict[str, NDArray[Any]]:
+    """Arrays of a history, as they are now: once, squares were not kept, and are NaN."""
+    counts = arrays.get(f"{prefix}.counts")
+    if counts is None:
+        return arrays
+    squares = np.where(counts > 1, np.nan, 0.0).astype(np.float32)
+    return {f"{prefix}.squares": squares, **arrays}
 
 
 @eqx.filter_jit
@@ -318,6 +320,11 @@ def _select(policy: Policy, key: Any, state: State, actions: Actions) -> Any:
 @eqx.filter_jit
 def _select_many(policy: Policy, keys: Any, state: State, actions: Actions) -> Any:
     return jax.vmap(lambda key: policy.select(key, state, actions))(keys)
+
+
+@eqx.filter_jit
+def _advise(policy: Policy, state: State, actions: Actions) -> Advice:
+    return policy.advise(state, actions)
 
 
 @eqx.filter_jit

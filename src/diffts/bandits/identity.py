@@ -13,17 +13,18 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from diffts.bandits.noise import FixedNoise
 from diffts.bandits.policy import Policy
 
 #: Follow from other parts, by a factorisation that is another one on another machine.
-_DERIVED = ("prior_roots",)
+_DERIVED = ("prior_roots", "finest")
 
 
 def identity(policy: Policy) -> dict[str, str]:
     """Kinds of belief and rule, and a word for each of their parts: the value, or a hash of it.
 
     >>> from diffts.bandits.policies import UCB1
-    >>> parts = identity(UCB1(3, noise_std=0.5))
+    >>> parts = identity(UCB1(3, noise=0.5))
     >>> parts["belief"], parts["belief.noise_std"], parts["rule"], parts["rule.index"]
     ('EmpiricalBelief', '0.5', 'UCBRule', 'paper')
     """
@@ -33,6 +34,14 @@ def identity(policy: Policy) -> dict[str, str]:
         for field in dataclasses.fields(half):
             if field.name not in _DERIVED:
                 words[f"{name}.{field.name}"] = _word(_plain(getattr(half, field.name)))
+    # A number is written as one: so it was when noise could be nothing else.
+    noise = policy.belief.noise
+    described = words.pop("belief.noise")
+    words["belief.noise_std"] = (
+        _word(float(noise.level)) if isinstance(noise, FixedNoise) else described
+    )
+    if policy.floor is not None:
+        words["floor"] = _word(float(policy.floor))
     return words
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -13,7 +14,13 @@ from diffts.seeding import KeyArray
 
 
 class RewardModel(eqx.Module):
-    """The law of one reward given the task's mean rewards; traceable by JAX."""
+    """The law of one reward given the task's mean rewards; traceable by JAX.
+
+    Attributes:
+        bounds: the least and the largest reward there can be; None if there are none.
+    """
+
+    bounds: ClassVar[tuple[float, float] | None] = None
 
     @abc.abstractmethod
     def __call__(

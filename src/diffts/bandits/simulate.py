@@ -16,11 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from diffts.bandits.actions import Actions, BestArm
 from diffts.bandits.policy import Policy
 from diffts.bandits.rewards import RewardModel
+from diffts.bandits.rules import Rule
 from diffts.bandits.simulation import Simulation
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray, Seed, as_key
@@ -32,6 +33,9 @@ __all__ = ["STATE_BYTES", "Simulation", "simulate", "simulate_side_by_side"]
 #: Bytes of policy state that are simulated together: larger batches fall out of the CPU's cache.
 STATE_BYTES = {"cpu": 2**23, "gpu": 2**35, "tpu": 2**33}
 
+#: How often advice is asked for after the start, evenly over the rounds: it takes many draws.
+ADVICES = 4
+
 
 def simulate(
     policy: Policy,
@@ -42,6 +46,7 @@ def simulate(
     actions: Actions | None = None,
     record_every: int | None = None,
     seed: Seed = 0,
+    rule: str | Rule | None = None,
     on_block: Callable[[int, int], None] | None = None,
 ) -> Simulation:
     """Play a policy against a set of tasks.
@@ -55,12 +60,14 @@ def simulate(
         record_every: rounds between two records; by default such that there are at most 250.
             What is kept does not grow with the horizon beyond that.
         seed: seed of rewards and policy; the same seed gives every policy the same rewards.
+        rule: play the policy's belief by another rule: a name in ``diffts.bandits.RULES``, which is
+            told the horizon, or a rule.
         on_block: called with the decisions made so far and their total; for progress bars.
 
     Tasks are spread over all local devices, and simulated in batches that bound the memory.
     """
     return simulate_side_by_side(
-        [policy],
+        [policy if rule is None else policy.playing(rule, horizon=horizon)],
         tasks,
         rewards,
         horizon=horizon,
@@ -105,6 +112,7 @@ def simulate_side_by_side(
     horizon = whole_number("horizon", horizon, 1)
     actions = BestArm(policy.n_arms) if actions is None else actions
     policy.check(actions)
+    policy.belief.noise.check_law(rewards.bounds)
     every = -(-horizon // 250) if record_every is None else record_every
     every = whole_number("record_every", every, 1, horizon)
 
@@ -127,18 +135,27 @@ def simulate_side_by_side(
         states = _initial_states(player, numbers, several)
         states = jax.device_put(states, _over_devices(devices, axis=int(several)))
         parts = []
-        for start, gap, length in _blocks(horizon, every):
+        advice = _advise(player, states, several, game)
+        blocks = _blocks(horizon, every)
+        for number, (start, gap, length) in enumerate(blocks):
             before = time.perf_counter()
             first_round = jnp.int32(start)  # an array: a Python number would be compiled in
             states, part = _play(player, key, states, several, game, first_round, gap, length)
-            parts.append(jax.tree.map(np.asarray, part))
+            regret, chosen = (np.asarray(leaf) for leaf in part)
+            # Records within a block have the advice from before it, and the last one its own.
+            advised = [np.broadcast_to(leaf[..., None, :], regret.shape).copy() for leaf in advice]
+            if (number + 1) * ADVICES // len(blocks) > number * ADVICES // len(blocks):
+                advice = _advise(player, states, several, game)
+                for column, leaf in zip(advised, advice, strict=True):
+                    column[..., -1, :] = leaf
+            parts.append([regret, *advised, chosen])
             decisions = count * min(batch, len(means) - first) * length * gap
             done += decisions
             speeds.append(decisions / (time.perf_counter() - before))
             if on_block is not None:
                 on_block(done, count * len(means) * horizon)
         measured.append([np.concatenate(leaves, axis=-2) for leaves in zip(*parts, strict=True)])
-    regret, simple, chosen = (
+    regret, simple, chance, chosen = (
         np.concatenate(leaves, axis=-1)[..., : len(means)].reshape(count, -1, len(means))
         for leaves in zip(*measured, strict=True)
     )
@@ -148,6 +165,7 @@ def simulate_side_by_side(
             rounds=np.minimum(every * np.arange(1, -(-horizon // every) + 1), horizon),
             regret=regret[i].astype(np.float64),
             simple_regret=simple[i].astype(np.float64),
+            chance_right=chance[i].astype(np.float64),
             chosen=chosen[i].astype(np.int64),
             seconds=seconds / count,
             # The median block: compilation falls on a few of the twenty or more.
@@ -219,6 +237,26 @@ def _initial_states(player: Policy, numbers: Int[Array, " N"], several: bool) ->
 
 
 @eqx.filter_jit
+def _advise_all(player: Policy, states: Any, several: bool, game: _Game) -> Any:
+    """Of each task: the regret of the advised action, and its chance to be the best."""
+    actions = game.actions
+
+    def of_task(policy: Policy, mean: Float[Array, " K"], state: Any) -> tuple[Array, Array]:
+        best = jnp.sum(jnp.where(actions.best(mean), mean, 0.0))
+        advice = policy.advise(state[0], actions)
+        return best - jnp.sum(jnp.where(advice.action, mean, 0.0)), advice.chance
+
+    def of_one(policy: Policy, states: Any) -> Any:
+        return jax.vmap(lambda mean, state: of_task(policy, mean, state))(game.means, states)
+
+    return _of_each(of_one, several)(player, states)
+
+
+def _advise(player: Policy, states: Any, several: bool, game: _Game) -> list[NDArray[np.float32]]:
+    return [np.asarray(leaf) for leaf in _advise_all(player, states, several, game)]
+
+
+@eqx.filter_jit
 def _play(player: Policy, key: KeyArray, states: Any, several: bool, *rest: Any) -> Any:
     """``_play_rounds`` of one policy, or of several at once: what is theirs is stacked."""
     return _of_each(lambda *own: _play_rounds(*own, *rest), several)(player, key, states)
@@ -256,16 +294,14 @@ def _play_rounds(
     def task_records(mean: Float[Array, " K"], number: Int[Array, ""], state: Any) -> Any:
         best = jnp.sum(jnp.where(actions.best(mean), mean, 0.0))
 
-        def record(carry: Any, r: Int[Array, ""]) -> tuple[Any, tuple[Array, Array, Array]]:
+        def record(carry: Any, r: Int[Array, ""]) -> tuple[Any, tuple[Array, Array]]:
             rounds = first_round + r * every + jnp.arange(every)
             carry, _ = jax.lax.scan(
                 lambda inner, t: play_round(inner, t, (mean, number, best)), carry, rounds
             )
-            state, regret, action = carry
-            advised = actions.best(policy.estimate(state))
-            simple = best - jnp.sum(jnp.where(advised, mean, 0.0))
+            _, regret, action = carry
             chosen = jnp.argmax(action) if actions.single_arm else jnp.int32(-1)
-            return carry, (regret, simple, chosen)
+            return carry, (regret, chosen)
 
         inside, regret = state
         start = (inside, regret, jnp.zeros(policy.n_arms, bool))

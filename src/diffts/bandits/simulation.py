@@ -17,7 +17,9 @@ class Simulation:
     Attributes:
         rounds: the recorded rounds, counted from 1, ``(R,)``.
         regret: cumulative regret up to each of them, ``(R, tasks)``.
-        simple_regret: regret of the action recommended after each of them, ``(R, tasks)``.
+        simple_regret: regret of the action that was advised last, ``(R, tasks)``. Advice is given
+            before the first round, after each quarter of the rounds, and at the end.
+        chance_right: the belief's own probability that this action is a best one, ``(R, tasks)``.
         chosen: the arm played in each of them, ``(R, tasks)``; -1 for sets of arms.
         seconds: wall-clock time, compilation included.
         decisions_per_second: decisions of all tasks a second, compilation left out (the median
@@ -27,6 +29,7 @@ class Simulation:
     rounds: NDArray[np.int64]
     regret: NDArray[np.float64]
     simple_regret: NDArray[np.float64]
+    chance_right: NDArray[np.float64]
     chosen: NDArray[np.int64]
     seconds: float
     decisions_per_second: float
@@ -46,7 +49,7 @@ class Simulation:
 
     @property
     def share_right(self) -> NDArray[np.float64]:
-        """Share of tasks whose recommended action is a best one, ``(R,)``."""
+        """Share of tasks whose advised action is a best one, ``(R,)``."""
         return (self.simple_regret <= 1e-6).mean(1)
 
     def rows(self, **labels: Any) -> Iterator[dict[str, Any]]:
@@ -59,5 +62,6 @@ class Simulation:
                     "round": int(done),
                     "regret": float(self.regret[r, task]),
                     "simple_regret": float(self.simple_regret[r, task]),
+                    "chance_right": float(self.chance_right[r, task]),
                     "chosen": int(self.chosen[r, task]),
                 }

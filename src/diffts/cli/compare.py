@@ -50,7 +50,12 @@ def compare(
         str, opt.playing("Policies, separated by commas.")
     ] = "diffts,ucb1,gts-diag,gts-full,gmmts-10",
     horizon: Annotated[int | None, opt.playing("Rounds; the problem's default.")] = None,
-    noise_std: Annotated[float | None, opt.playing("Assumed noise; the problem's default.")] = None,
+    rule: opt.Rules = None,
+    floor: Annotated[float, opt.playing("Least chance of every arm on offer.")] = 0.0,
+    noise_std: Annotated[
+        str | None,
+        opt.playing("Assumed noise: a number, 'auto' or 'bernoulli'; the problem's default."),
+    ] = None,
     sampler: Annotated[
         list[str] | None, opt.playing("Posterior sampler of DiffTS; repeatable. Default: paper.")
     ] = None,
@@ -67,19 +72,25 @@ def compare(
     are missing and the others noisy.
     """
     load_plugins(plugin)
+    from diffts.bandits import RULES
+    from diffts.bandits.noise import as_noise, number_or_word
+    from diffts.bandits.policies import with_rules
     from diffts.circumstances import circumstances
     from diffts.diffusion.posterior import SAMPLERS
     from diffts.diffusion.schedule import Schedule
     from diffts.experiments.compare import Comparison, as_known, draw_tasks, summary
     from diffts.figures import draw_regret
     from diffts.problems import get_problem
-    from diffts.validation import one_of, positive_number, whole_number
+    from diffts.validation import number_between, one_of, whole_number
 
     # All that can be refused is refused before anything takes time.
     chosen = get_problem(problem)
     names = [name.strip() for name in policies.split(",") if name.strip()]
+    names = with_rules(names, [one_of("rule", one, RULES) for one in rule or []])
+    number_between("floor", floor, 0.0, 1.0)
     samplers = list(dict.fromkeys(one_of("sampler", one, SAMPLERS) for one in sampler or ["paper"]))
-    noise_std = positive_number("noise_std", chosen.noise_std if noise_std is None else noise_std)
+    assumed = chosen.noise_std if noise_std is None else number_or_word(noise_std)
+    as_noise(assumed).check_law(chosen.rewards.bounds)
     corruption = corruption_of(data, missing=missing, noise=noise, procedure=procedure, sure=sure)
     plan = make_plan(train_steps, procedure, sure)
     named = prior or []
@@ -104,7 +115,7 @@ def compare(
 
     started = time.perf_counter()
     known = as_known(sets, corruption, seed)
-    comparison = Comparison(chosen, known[0], sets.test, horizon, noise_std, seed)
+    comparison = Comparison(chosen, known[0], sets.test, horizon, assumed, seed, floor)
     draws: dict[str, bool] = {}
     with progress("fitting the baselines", len(names)) as advance:
         for name in names:
@@ -132,11 +143,12 @@ def compare(
         "prior": prior or ("learned" if learned else None),
         "samplers": samplers,
         "steps": steps,
-        "noise_std": noise_std,
+        "noise_std": assumed,
+        "floor": floor,
         "versions": circumstances(),
         **summary(outcomes, time.perf_counter() - started),
     }
-    labels = {"problem": chosen.name, "noise_std": noise_std}
+    labels = {"problem": chosen.name, "noise_std": assumed}
     rows = (row for outcome in outcomes.values() for row in outcome.rows(**labels))
     title = f"{chosen.name}: {source}" if source else chosen.name
     title += "" if corruption is None else ", priors from imperfect data"

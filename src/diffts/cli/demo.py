@@ -21,6 +21,7 @@ def demo(
     ),
     tasks: Annotated[int, opt.playing("Test tasks.")] = 100,
     horizon: Annotated[int, opt.playing("Rounds in each task.")] = 1000,
+    rule: opt.Rules = None,
     train_steps: opt.TrainSteps = 7000,
     checkpoint: opt.Checkpoint = None,
     seed: opt.Seed = 0,
@@ -32,6 +33,7 @@ def demo(
     UCB1, GTS-diag, GTS-full and GMMTS on new tasks, prints a table and writes pictures.
     """
     require("matplotlib", "the demo")
+    from diffts.bandits.policies import split_name, with_rules
     from diffts.experiments.compare import Comparison, draw_tasks, summary
     from diffts.experiments.demo import PICTURES, POLICIES, STEPS, write_pictures
     from diffts.experiments.learning_plan import LearningPlan
@@ -42,7 +44,8 @@ def demo(
     check_outputs({"--json": json_file, **pictures}, {"--out": folder, "--checkpoint": checkpoint})
     started = time.perf_counter()
     problem = PopularNiche()
-    sets = draw_tasks(problem, POLICIES, horizon, tasks, seed)
+    names = with_rules(POLICIES, rule or [])
+    sets = draw_tasks(problem, names, horizon, tasks, seed)
     comparison = Comparison(problem, sets.train, sets.test, horizon, seed=seed)
     config = TrainingConfig(steps=train_steps, learning_rate=1e-3, decay="cosine")
     with kept_training(checkpoint, beside(folder, "checkpoint")) as state:
@@ -51,8 +54,9 @@ def demo(
         f"Learned a prior over {prior.n_arms} arms from {len(sets.train)} past tasks in "
         f"{time.perf_counter() - started:.0f} s."
     )
-    policies = {name: name == "diffts" for name in POLICIES}
+    policies = {name: split_name(name)[0] == "diffts" for name in names}
     options = f"--tasks {tasks} --horizon {horizon} --seed {seed} --steps {STEPS}"
+    options += "".join(f" --rule {one}" for one in rule or [])
     again = f"compare {problem.name} {options}".split()
     with kept_priors([prior], beside(folder, "prior"), again):
         outcomes = play(comparison, policies, {seed: prior}, steps=STEPS)

@@ -52,6 +52,14 @@ Checkpoint = Annotated[
     learning("Folder of the training's state, to go on from; kept in the end.", path="DIR"),
 ]
 
+Rules = Annotated[
+    list[str] | None,
+    playing(
+        "Rule for policies that play Thompson sampling; repeatable. In --policies, "
+        "'diffts:greedy' is a rule for one of them.",
+        "--rule",
+    ),
+]
 Steps = Annotated[int | None, playing("Length of the reverse chain; the whole one.")]
 
 JsonFile = Annotated[Path | None, output("Also write the result here.", "--json", path="FILE")]

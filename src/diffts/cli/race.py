@@ -48,7 +48,7 @@ def print_outcomes(outcomes: Mapping[str, Outcome], result: dict[str, Any]) -> N
     seeds = len(next(iter(outcomes.values())).runs)
     title = f"{result['tasks']} tasks, {result['horizon']} rounds"
     title += f", {seeds} seeds" if seeds > 1 else ""
-    numbers = ("regret ± s.e.", "simple regret", "right arm", "decisions / s")
+    numbers = ("regret ± s.e.", "simple regret", "right arm", "as believed", "decisions / s")
     table = table_of(title, ["policy"], *numbers)
     ranked = sorted(result["regret"], key=result["regret"].get)
     for name in ranked:
@@ -57,6 +57,7 @@ def print_outcomes(outcomes: Mapping[str, Outcome], result: dict[str, Any]) -> N
             f"{result['regret'][name]:.1f} ± {result['stderr'][name]:.1f}",
             f"{result['simple_regret'][name]:.4f}",
             f"{result['share_right'][name]:.0%}",
+            f"{result['chance_right'][name]:.0%}",
             f"{result['decisions_per_second'][name]:,.0f}",
         )
     out.print(table)

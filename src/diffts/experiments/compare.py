@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffts.bandits.policies import Ingredients, Policy, check_policy, make_policy
+from diffts.bandits.noise import NoiseLike
+from diffts.bandits.policies import Ingredients, Policy, check_policy, make_policy, split_name
+from diffts.bandits.rules import make_rule
 from diffts.bandits.simulate import Simulation, simulate
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
@@ -44,8 +46,9 @@ class Comparison:
     past: Tasks | Evidence  # exact mean rewards (N, K), or evidence about them
     test: Tasks  # mean rewards of the tasks to play (tasks, K)
     horizon: int  # rounds in each
-    noise_std: float | None = None  # assumed noise level σ̂; None for the problem's
+    noise_std: NoiseLike | None = None  # assumed noise of a reward; None for the problem's
     seed: int = 0  # of the mixtures' fits
+    floor: float = 0.0  # the least chance of every arm on offer
 
     @functools.cached_property
     def gaussian(self) -> Gaussian:
@@ -83,7 +86,9 @@ class Comparison:
             name,
             Ingredients(
                 actions=self.problem.actions,
-                noise_std=self.problem.noise_std if self.noise_std is None else self.noise_std,
+                noise=self.problem.noise_std if self.noise_std is None else self.noise_std,
+                horizon=self.horizon,
+                floor=self.floor,
                 prior=learned,
                 gaussian=lambda: self.gaussian,
                 diagonal=lambda: self.diagonal,
@@ -183,6 +188,7 @@ def summary(outcomes: Mapping[str, Outcome], seconds: float) -> dict[str, Any]:
         "stderr": of_each(lambda one: float(one.stderr_regret[-1])),
         "simple_regret": of_each(lambda one: one.mean(lambda run: run.simple_regret[-1].mean())),
         "share_right": of_each(lambda one: one.mean(lambda run: run.share_right[-1])),
+        "chance_right": of_each(lambda one: one.mean(lambda run: run.chance_right[-1].mean())),
         "decisions_per_second": of_each(lambda one: one.mean(lambda run: run.decisions_per_second)),
         "seconds": seconds,
         "curves": of_each(
@@ -228,6 +234,11 @@ def draw_tasks(
         raise InvalidInputError("policies: none given")
     for policy in policies:
         check_policy(policy)
+        rule = split_name(policy)[1]
+        if rule and make_rule(rule).arm_by_arm and not problem.actions.arm_by_arm:
+            raise InvalidInputError(
+                f"rule: {rule} compares arms one by one, and has no meaning for {problem.name}"
+            )
     if len(set(policies)) < len(policies):
         raise InvalidInputError("policies: one is given twice")
     whole_number("horizon", horizon, 1, MOST_ROUNDS)
@@ -237,7 +248,7 @@ def draw_tasks(
     check_memory("seeds", whole_number("seeds", seeds, 1), played * runs)
     whole_number("seed", seed + seeds - 1, 0, MOST_SEED)
     sets = past_and_test(problem, past_tasks, tasks, seed)
-    for policy in policies:
+    for policy in dict.fromkeys(split_name(name)[0] for name in policies):
         if not policy.startswith("gmmts-"):
             continue
         require("sklearn", policy)

@@ -46,12 +46,12 @@ VARIANTS = {
     "λ = 0.3": "#a63603",
     "λ = 1": "#54278f",
 }
-_SPARE = ("#ff7f0e", "#98df8a", "#c49c94", "#9edae5")
+_SPARE = ("#ff7f0e", "#98df8a", "#c49c94", "#9edae5", "#5254a3", "#843c39", "#b5cf6b", "#bd9e39")
 
 
 def colour_of(policy: str) -> str:
     """The colour of a policy; an unknown one gets a spare colour that depends on its name."""
-    policy = policy.removesuffix(" (perfect data)")
+    policy = policy.removesuffix(" (perfect data)").partition(":")[0]
     return (
         COLOURS.get(policy) or VARIANTS.get(policy) or _SPARE[sum(map(ord, policy)) % len(_SPARE)]
     )
@@ -74,8 +74,8 @@ def colours_of(policies: Iterable[str]) -> dict[str, str]:
 
 
 def label_of(policy: str) -> str:
-    """How a policy is written in a legend: GTS-full, GMMTS-25, DiffTS (moment)."""
-    family, *rest = re.split(r"(?=[ -])", policy, maxsplit=1)
+    """How a policy is written in a legend: GTS-full, DiffTS (moment), DiffTS:greedy."""
+    family, *rest = re.split(r"(?=[ :-])", policy, maxsplit=1)
     known = {"gts": "GTS", "gmmts": "GMMTS", "ucb1": "UCB1", "diffts": "DiffTS"}
     return "".join([known.get(family, family), *rest])
 

@@ -36,6 +36,8 @@ class WinLoseRewards(RewardModel):
     [1.0, 0.5]
     """
 
+    bounds: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+
     def __call__(
         self, key: KeyArray, means: Float[Array, " K"], arms: Int[Array, "*shape"]
     ) -> Float[Array, "*shape"]:

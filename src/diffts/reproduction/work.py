@@ -265,7 +265,7 @@ class Reproduction:
         data = self.problem(run.problem)
         given = Ingredients(
             actions=data.actions,
-            noise_std=run.noise_std,
+            noise=run.noise_std,
             prior=lambda: self.prior(run.prior),  # type: ignore[arg-type]
             gaussian=lambda: fit_gaussian(data.past(run.data)[0]),
             diagonal=lambda: fit_diagonal(data.past(run.data)[0]),

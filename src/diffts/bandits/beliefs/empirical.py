@@ -9,7 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diffts.bandits.beliefs.belief import HistoryBelief, HistoryState, as_noise_std
+from diffts.bandits.beliefs.belief import (
+    HistoryBelief,
+    HistoryState,
+    gaussian_quantile,
+)
+from diffts.bandits.noise import Noise, NoiseLike, as_noise
 from diffts.seeding import KeyArray
 
 #: What is known of an arm without pulls: its mean, give or take so many noise levels.
@@ -26,29 +31,49 @@ class EmpiricalBelief(HistoryBelief):
 
     n_arms: int = eqx.field(static=True)
     single_arm: bool = eqx.field(static=True)
-    noise_std: Float[Array, ""]
+    noise: Noise
     unseen: Float[Array, ""]
 
-    def __init__(self, n_arms: int, noise_std: float = 1.0, unseen: float = 0.0) -> None:
+    def __init__(self, n_arms: int, noise: NoiseLike = 1.0, unseen: float = 0.0) -> None:
         self.n_arms, self.single_arm = n_arms, False
-        self.noise_std, self.unseen = as_noise_std(noise_std), jnp.float32(unseen)
+        self.noise, self.unseen = as_noise(noise), jnp.float32(unseen)
 
     def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
         """One draw of each arm."""
-        mean, std = self.moments(state)
+        mean, std = self._gaussian(state)
         return mean + std * jax.random.normal(key, (self.n_arms,))
 
-    def moments(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+    def moments(
+        self, state: HistoryState, draws: Float[Array, "n K"]
+    ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """Empirical means and their standard errors."""
-        history = state.history
-        pulled = history.counts > 0
-        std = self.noise_std / jnp.sqrt(jnp.maximum(history.counts, 1.0))
-        return jnp.where(pulled, history.means, self.unseen), jnp.where(pulled, std, VAGUE * std)
+        del draws
+        mean, std = self._gaussian(state)
+        return self.within(mean), std
 
-    def estimate(self, state: HistoryState) -> Float[Array, " K"]:
+    def quantile(
+        self, state: HistoryState, level: Float[Array, ""], draws: Float[Array, "n K"]
+    ) -> Float[Array, " K"]:
+        """In closed form."""
+        del draws
+        return self.within(gaussian_quantile(self._gaussian(state), level))
+
+    def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Empirical means, and less than the least of them for arms that were never pulled."""
+        del draws
         history = state.history
         pulled = history.counts > 0
         least = jnp.min(jnp.where(pulled, history.means, jnp.inf))
         fallback = jnp.where(jnp.isfinite(least), least, 0.0)
         return jnp.where(pulled, history.means, fallback - 1e-3)
+
+    def _gaussian(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        history = state.history
+        pulled = history.counts > 0
+        std = self.noise_std(state) / jnp.sqrt(jnp.maximum(history.counts, 1.0))
+        return jnp.where(pulled, history.means, self.unseen), jnp.where(pulled, std, VAGUE * std)
+
+    @property
+    def resolution(self) -> Float[Array, ""]:
+        """Any difference tells."""
+        return jnp.float32(0.0)

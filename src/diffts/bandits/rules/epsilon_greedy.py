@@ -12,6 +12,7 @@ from diffts.bandits.actions import Actions
 from diffts.bandits.beliefs.belief import Belief, State
 from diffts.bandits.rules.rule import Rule
 from diffts.seeding import KeyArray
+from diffts.validation import number_between
 
 
 @final
@@ -21,7 +22,7 @@ class EpsilonGreedyRule(Rule):
     epsilon: Float[Array, ""]
 
     def __init__(self, epsilon: float = 0.1) -> None:
-        self.epsilon = jnp.float32(epsilon)
+        self.epsilon = jnp.float32(number_between("epsilon", epsilon, 0.0, 1.0))
 
     def select(
         self, key: KeyArray, belief: Belief, state: State, actions: Actions

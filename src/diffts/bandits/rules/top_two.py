@@ -13,6 +13,7 @@ from diffts.bandits.actions import Actions
 from diffts.bandits.beliefs.belief import Belief, State
 from diffts.bandits.rules.rule import Rule
 from diffts.seeding import KeyArray
+from diffts.validation import number_between, whole_number
 
 
 @final
@@ -27,7 +28,8 @@ class TopTwoRule(Rule):
     redraws: int = eqx.field(static=True)
 
     def __init__(self, beta: float = 0.5, redraws: int = 8) -> None:
-        self.beta, self.redraws = jnp.float32(beta), redraws
+        self.beta = jnp.float32(number_between("beta", beta, 0.0, 1.0))
+        self.redraws = whole_number("redraws", redraws, 1)
 
     def select(
         self, key: KeyArray, belief: Belief, state: State, actions: Actions

@@ -31,7 +31,7 @@ class UCBRule(Rule):
         """The first covering action that plays a new arm; if none does, the largest bounds."""
         del key
         history = state.history
-        width = belief.noise_std / jnp.sqrt(jnp.maximum(history.counts, 1.0))
+        width = belief.noise_std(state) / jnp.sqrt(jnp.maximum(history.counts, 1.0))
         if self.index == "standard":
             width = width * jnp.sqrt(2.0 * jnp.log(jnp.maximum(history.rounds, 1)))
         bounds = jnp.where(history.counts > 0, belief.mean(state) + width, jnp.inf)

@@ -1,0 +1,134 @@
+"""What a decision costs by each rule, beside Thompson sampling; and many draws beside one.
+
+python -m benchmarks.rule_cost [--out FILE.md]
+
+Popular and Niche (200 arms) after 50 rounds of play; the built-in diffusion prior with the paper's
+sampler (100 steps), and GTS-full. One task, as an agent plays it, and 100 tasks at once. All cases
+take turns in one run; times are medians, ratios are to Thompson sampling in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from benchmarks.measuring import Case, OtherPrograms, machine, markdown_table, wait
+from diffts import builtin_prior
+from diffts.bandits import RULES, BestArm, History, Policy
+from diffts.bandits.policies import DiffTS, MixtureTS
+from diffts.learning.fits import fit_gaussian
+from diffts.problems import PopularNiche
+
+TASKS, ROUNDS, HORIZON = 100, 50, 1000
+LEFT_OUT = ("default", "ucb", "uniform", "epsilon-greedy")
+DRAWS = (1, 2, 8, 32, 64)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=None)
+    options = parser.parse_args()
+    problem = PopularNiche()
+    noise = problem.noise_std
+    policies = {
+        "diffts": DiffTS(builtin_prior(problem.name), noise, steps=options.steps),
+        "gts-full": MixtureTS(fit_gaussian(problem.sets_for_choices().train), noise),
+    }
+    others = OtherPrograms()
+    lines: list[str] = []
+    for name, policy in policies.items():
+        states = played(policy, problem.development(TASKS))
+        lines += ["", f"## {name}", "", *decisions(policy, states, options.repeats)]
+        lines += ["", *draws(policy, states, options.repeats)]
+    kind = jax.default_backend()
+    busy = others.cores()
+    where = [
+        "# Cost of rules",
+        "",
+        f"Made with `python -m benchmarks.rule_cost`. {machine(kind)}",
+        f"Other programs kept {busy:.2f} cores busy"
+        + (": too many to trust these numbers." if others.too_many(busy, kind) else "."),
+    ]
+    text = "\n".join([*where, *lines]) + "\n"
+    print(text)
+    if options.out is not None:
+        options.out.write_text(text)
+
+
+def played(policy: Policy, tasks: Any) -> Any:
+    """States of some tasks after a few rounds of random play."""
+    arms = jax.random.randint(jax.random.key(0), (TASKS, ROUNDS), 0, policy.n_arms)
+    one_hot = jax.nn.one_hot(arms, policy.n_arms).sum(1)
+    means = jnp.asarray(tasks)
+    histories = History(
+        one_hot, one_hot * means, jnp.zeros_like(means), jnp.full(TASKS, ROUNDS, jnp.int32)
+    )
+    return wait(eqx.filter_jit(lambda p, h: jax.vmap(p.resume)(h))(policy, histories))
+
+
+def decisions(policy: Policy, states: Any, repeats: int) -> list[str]:
+    """A table of rules: milliseconds for one task and for all of them, and ratios."""
+    actions = BestArm(policy.n_arms)
+    chosen = {rule: policy.playing(rule, horizon=HORIZON) for rule in RULES if rule not in LEFT_OUT}
+
+    def run(rule: str, tasks: int) -> Callable[[int], Any]:
+        def select(player: Policy, keys: Any, states: Any) -> Any:
+            return jax.vmap(lambda key, state: player.select(key, state, actions))(keys, states)
+
+        compiled, some = eqx.filter_jit(select), jax.tree.map(lambda leaf: leaf[:tasks], states)
+        return lambda i: wait(
+            compiled(chosen[rule], jax.random.split(jax.random.key(i), tasks), some)
+        )
+
+    return _table("rule", {rule: rule for rule in chosen}, run, repeats, "thompson")
+
+
+def draws(policy: Policy, states: Any, repeats: int) -> list[str]:
+    """The same for so many draws of a task."""
+
+    def run(n: int, tasks: int) -> Callable[[int], Any]:
+        def draw(player: Policy, keys: Any, states: Any) -> Any:
+            return jax.vmap(lambda key, state: player.belief.draw(key, state, n))(keys, states)
+
+        compiled, some = eqx.filter_jit(draw), jax.tree.map(lambda leaf: leaf[:tasks], states)
+        return lambda i: wait(compiled(policy, jax.random.split(jax.random.key(i), tasks), some))
+
+    return _table("draws", {str(n): n for n in DRAWS}, run, repeats, "1")
+
+
+def _table(
+    kind: str, cases: dict[str, Any], run: Callable[..., Any], repeats: int, first: str
+) -> list[str]:
+    """Milliseconds of each case, for one task and for all, in turns."""
+    times = {}
+    for tasks in (1, TASKS):
+        case = Case(kind, 0, 0, {name: run(what, tasks) for name, what in cases.items()}, repeats)
+        case.measure()
+        times[tasks] = {name: case.median(name) for name in cases}
+    rows = [
+        [name]
+        + [
+            cell
+            for tasks, taken in times.items()
+            for cell in (
+                f"{1e3 * taken[name]:.2f}",
+                f"{taken[name] / taken[first]:.2f}×",
+                f"{tasks / taken[name]:,.0f}",
+            )
+        ]
+        for name in cases
+    ]
+    heads = ("1 task, ms", "ratio", "a second", "100 tasks, ms", "ratio", "a second")
+    return markdown_table([kind, *heads], rows)
+
+
+if __name__ == "__main__":
+    main()
