@@ -34,7 +34,7 @@ __all__ = ["STATE_BYTES", "Simulation", "simulate", "simulate_side_by_side"]
 STATE_BYTES = {"cpu": 2**23, "gpu": 2**35, "tpu": 2**33}
 
 #: How often advice is asked for after the start, evenly over the rounds: it takes many draws.
-ADVICES = 4
+ADVICES = 2
 
 
 def simulate(

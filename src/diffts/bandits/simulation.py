@@ -18,7 +18,7 @@ class Simulation:
         rounds: the recorded rounds, counted from 1, ``(R,)``.
         regret: cumulative regret up to each of them, ``(R, tasks)``.
         simple_regret: regret of the action that was advised last, ``(R, tasks)``. Advice is given
-            before the first round, after each quarter of the rounds, and at the end.
+            before the first round, at half time, and at the end.
         chance_right: the belief's own probability that this action is a best one, ``(R, tasks)``.
         chosen: the arm played in each of them, ``(R, tasks)``; -1 for sets of arms.
         seconds: wall-clock time, compilation included.
