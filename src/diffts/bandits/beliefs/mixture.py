@@ -143,7 +143,9 @@ class MixtureBelief(Belief):
     def draw_one(self, key: KeyArray, state: MixtureState) -> Float[Array, " K"]:
         """One draw: a component by its posterior weight, then that component's Gaussian."""
         component_key, prior_key, noise_key = jax.random.split(key, 3)
-        component = jax.random.categorical(component_key, state.log_weights)
+        component: Int[Array, ""] | int = 0
+        if len(self.prior_means) > 1:  # a traced number would copy a matrix for every draw
+            component = jax.random.categorical(component_key, state.log_weights)
         z = jax.random.normal(prior_key, (self.n_arms,))
         x = self.prior_means[component] + _product(self.prior_roots[component], z)
         noise = jax.random.normal(noise_key, (self.n_arms,))
@@ -229,7 +231,7 @@ class MixtureBelief(Belief):
     def _conditioned(
         self,
         state: MixtureState,
-        component: Int[Array, ""],
+        component: Int[Array, ""] | int,
         x: Float[Array, " K"],
         noise: Float[Array, " K"],
     ) -> Float[Array, " K"]:
