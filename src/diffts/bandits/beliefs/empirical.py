@@ -5,24 +5,19 @@ from __future__ import annotations
 from typing import final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diffts.bandits.beliefs.belief import (
-    HistoryBelief,
-    HistoryState,
-    gaussian_quantile,
-)
+from diffts.bandits.beliefs.arm_by_arm import ArmByArmBelief
+from diffts.bandits.beliefs.belief import HistoryState
 from diffts.bandits.noise import Noise, NoiseLike, as_noise
-from diffts.seeding import KeyArray
 
 #: What is known of an arm without pulls: its mean, give or take so many noise levels.
 VAGUE = 1e3
 
 
 @final
-class EmpiricalBelief(HistoryBelief):
+class EmpiricalBelief(ArmByArmBelief):
     """``N(mean of the rewards, σ̂²/n)`` for each arm by itself.
 
     Attributes:
@@ -38,26 +33,6 @@ class EmpiricalBelief(HistoryBelief):
         self.n_arms, self.single_arm = n_arms, False
         self.noise, self.unseen = as_noise(noise), jnp.float32(unseen)
 
-    def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
-        """One draw of each arm."""
-        mean, std = self._gaussian(state)
-        return mean + std * jax.random.normal(key, (self.n_arms,))
-
-    def moments(
-        self, state: HistoryState, draws: Float[Array, "n K"]
-    ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
-        """Empirical means and their standard errors."""
-        del draws
-        mean, std = self._gaussian(state)
-        return self.within(mean), std
-
-    def quantile(
-        self, state: HistoryState, level: Float[Array, ""], draws: Float[Array, "n K"]
-    ) -> Float[Array, " K"]:
-        """In closed form."""
-        del draws
-        return self.within(gaussian_quantile(self._gaussian(state), level))
-
     def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Empirical means, and less than the least of them for arms that were never pulled."""
         del draws
@@ -67,13 +42,9 @@ class EmpiricalBelief(HistoryBelief):
         fallback = jnp.where(jnp.isfinite(least), least, 0.0)
         return jnp.where(pulled, history.means, fallback - 1e-3)
 
-    def _gaussian(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+    def gaussians(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        """Empirical means and their standard errors."""
         history = state.history
         pulled = history.counts > 0
         std = self.noise_std(state) / jnp.sqrt(jnp.maximum(history.counts, 1.0))
         return jnp.where(pulled, history.means, self.unseen), jnp.where(pulled, std, VAGUE * std)
-
-    @property
-    def resolution(self) -> Float[Array, ""]:
-        """Any difference tells."""
-        return jnp.float32(0.0)

@@ -5,22 +5,17 @@ from __future__ import annotations
 from typing import final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diffts.bandits.beliefs.belief import (
-    HistoryBelief,
-    HistoryState,
-    gaussian_quantile,
-)
+from diffts.bandits.beliefs.arm_by_arm import ArmByArmBelief
+from diffts.bandits.beliefs.belief import HistoryState
 from diffts.bandits.noise import Noise, NoiseLike, as_noise
 from diffts.diffusion.exact import Gaussian
-from diffts.seeding import KeyArray
 
 
 @final
-class IndependentBelief(HistoryBelief):
+class IndependentBelief(ArmByArmBelief):
     """``μ^a ~ N(m^a, v^a)``, one for each arm: the prior of GTS-diag."""
 
     n_arms: int = eqx.field(static=True)
@@ -35,38 +30,13 @@ class IndependentBelief(HistoryBelief):
         self.prior_variance = jnp.asarray(prior.std**2, jnp.float32)
         self.noise = as_noise(noise).under(prior.mean, prior.std)
 
-    def draw_one(self, key: KeyArray, state: HistoryState) -> Float[Array, " K"]:
-        """One draw of each arm."""
-        mean, std = self._gaussian(state)
-        return mean + std * jax.random.normal(key, mean.shape)
-
-    def moments(
-        self, state: HistoryState, draws: Float[Array, "n K"]
-    ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
-        """In closed form."""
-        del draws
-        mean, std = self._gaussian(state)
-        return self.within(mean), std
-
-    def quantile(
-        self, state: HistoryState, level: Float[Array, ""], draws: Float[Array, "n K"]
-    ) -> Float[Array, " K"]:
-        """In closed form."""
-        del draws
-        return self.within(gaussian_quantile(self._gaussian(state), level))
-
     def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Posterior means."""
         return self.moments(state, draws)[0]
 
-    def _gaussian(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+    def gaussians(self, state: HistoryState) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """``v' = v σ² / (σ² + n v)`` and ``m' = (σ² m + v Σr) / (σ² + n v)``, safe for v = 0."""
         history, noise = state.history, self.noise_std(state) ** 2
         total = noise + history.counts * self.prior_variance
         mean = (noise * self.prior_mean + self.prior_variance * history.sums) / total
         return mean, jnp.sqrt(self.prior_variance * noise / total)
-
-    @property
-    def resolution(self) -> Float[Array, ""]:
-        """Any difference tells."""
-        return jnp.float32(0.0)
