@@ -4,8 +4,10 @@ python -m benchmarks.rules [--problem NAME]… [--belief NAME]… [--rule NAME]�
 
 On development tasks: rules are chosen by it. Rules that can use a horizon are told it, in a run of
 its own; the others play once, and are looked at on the way. Beliefs: ``diffts`` (with the built-in
-prior, or one learned here for the Gaussian laws), ``gts-full``, any policy that has a belief of its
-own, and ``exact``, the enumerated posterior of Popular and Niche.
+prior, or one learned here for the Gaussian laws, kept in a folder if told so), ``gts-full``, any
+policy that has a belief of its own, and ``exact``, the enumerated posterior of Popular and Niche.
+
+python -m benchmarks.rules --show FILE.json…    the tables of docs/which-rule.md, of results
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,8 +53,13 @@ def main() -> None:
     parser.add_argument("--noise", default=None, help="a number, auto or bernoulli")
     parser.add_argument("--sampler", default="paper")
     parser.add_argument("--steps", type=int, default=None)
+    parser.add_argument("--keep", type=Path, help="where learned priors are kept")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--show", type=Path, nargs="+", help="print results, play nothing")
     options = parser.parse_args()
+    if options.show:
+        print("\n".join(markdown([read for file in options.show for read in rows_of(file)])))
+        return
     rules = options.rule or [name for name in RULES if name not in LEFT_OUT]
     rows: list[dict[str, Any]] = []
     for name in options.problem or PROBLEMS:
@@ -59,7 +67,8 @@ def main() -> None:
         print_table(name, here)
         rows += here
         if options.out is not None:  # after each problem: a run that is stopped has something
-            result = {"made_with": "python -m benchmarks.rules", "versions": circumstances()}
+            command = " ".join(["python -m benchmarks.rules", *sys.argv[1:]])
+            result = {"made_with": command, "versions": circumstances()}
             options.out.write_text(json.dumps(result | {"rows": rows}, indent=1) + "\n")
 
 
@@ -103,7 +112,9 @@ def policy_of(belief: str, comparison: Comparison, options: argparse.Namespace) 
     """A policy with that belief."""
     if belief == "exact":
         return Policy(ExactPopularNicheBelief(comparison.problem.noise_std), ThompsonRule())
-    prior = the_prior(comparison.problem, comparison.past) if belief == "diffts" else None
+    prior = None
+    if belief == "diffts":
+        prior = the_prior(comparison.problem, comparison.past, options.keep)
     return comparison.policy(belief, prior, options.sampler, options.steps)
 
 
@@ -115,14 +126,19 @@ def given(name: str, tasks: int) -> tuple[Problem, Any, Any]:
     return problem, as_seen(sets.train, 0) if name in LAWS else sets.train, played
 
 
-def the_prior(problem: Problem, past: Any) -> DiffusionPrior:
+def the_prior(problem: Problem, past: Any, keep: Path | None) -> DiffusionPrior:
     """The built-in prior; for a Gaussian law, one learned here (a network on a factor Gaussian)."""
     if problem.name not in LAWS:
         return builtin_prior(problem.name)
+    kept = None if keep is None else keep / problem.name
+    if kept is not None and kept.exists():
+        return DiffusionPrior.load(kept)
     assert problem.suggested_network is not None
-    network = problem.suggested_network
-    options = dict(network.options)
-    return learn_prior(past, predicts="residual", options=options, seed=0)
+    options = dict(problem.suggested_network.options)
+    prior = learn_prior(past, predicts="residual", options=options, seed=0)
+    if kept is not None:
+        prior.save(kept)
+    return prior
 
 
 def measured(run: Simulation, horizon: int, regret: Any, thompson: Any) -> dict[str, Any]:
@@ -158,6 +174,29 @@ def print_table(name: str, rows: Sequence[dict[str, Any]]) -> None:
         cells = {(r["belief"], r["horizon"]): r for r in rows if r["rule"] == rule}
         table.add_row(rule, *(_cell(cells.get(column)) for column in columns))
     Console(width=160).print(table)
+
+
+def rows_of(file: Path) -> list[dict[str, Any]]:
+    """The rows of a result."""
+    return list(json.loads(file.read_text())["rows"])
+
+
+def markdown(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """A table for each problem and belief: regret, and how it compares with Thompson sampling."""
+    for problem, belief in dict.fromkeys((row["problem"], row["belief"]) for row in rows):
+        here = [r for r in rows if (r["problem"], r["belief"]) == (problem, belief)]
+        horizons = sorted({row["horizon"] for row in here})
+        heads = [f"{t} rounds" for t in horizons] + ["of Thompson's", "95th percentile", "right"]
+        yield from ("", f"**{problem}, {belief}**", "")
+        yield "| rule | " + " | ".join(heads) + " |"
+        yield "|---|" + "---:|" * len(heads)
+        for rule in dict.fromkeys(row["rule"] for row in here):
+            of_rule = {row["horizon"]: row for row in here if row["rule"] == rule}
+            last = of_rule[max(of_rule)]
+            cells = [f"{r['regret']:.1f} ± {r['stderr']:.1f}" for _, r in sorted(of_rule.items())]
+            cells += [" / ".join(f"{r['ratio']:.2f}" for _, r in sorted(of_rule.items()))]
+            cells += [f"{last['p95']:.0f}", f"{last['share_right']:.0%}"]
+            yield f"| `{rule}` | " + " | ".join(cells) + " |"
 
 
 def _cell(row: dict[str, Any] | None) -> str:

@@ -420,8 +420,9 @@ def test_bayes_ucb_of_gaussian_arms_is_in_closed_form():
         (0.8, 7, 0.8),
         ("standard", 7, 1 - 1 / 9),
         ("standard", 0, 0.5),
-        ("slow", 0, 0.9),
-        ("slow", 1000, 1 - 1 / (10 + np.sqrt(1000) / 2)),
+        ("slow", 0, 0.95),
+        ("slow", 1000, 0.95),
+        ("slow", 5000, 0.99),
     ]:
         belief, state = believing(mean, std, rounds=rounds)
         got = BayesUCBRule(level).select(KEY, belief, state, Values())
