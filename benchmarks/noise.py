@@ -4,6 +4,9 @@ Bidding: fixed σ̂ beside "bernoulli" and "auto", from exact and from imperfect
 Popular and Niche, Labeled Arms: the true σ beside "auto".
 
 python -m benchmarks.noise [--tasks N] [--policy NAME]… [--problem NAME]… [--out FILE.json]
+
+Policies may be given with a rule: ``gts-full:default``. A diffusion prior is the built-in one for
+exact data; for imperfect data it is learned here (a GPU is of use), or read from ``--keep DIR``.
 """
 
 from __future__ import annotations
@@ -26,10 +29,13 @@ from rich.console import Console
 from diffts import builtin_prior
 from diffts.bandits.noise import NoiseLike
 from diffts.circumstances import circumstances
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.evidence import Evidence
 from diffts.experiments.compare import Comparison, as_known
-from diffts.problems import Corruption, get_problem
+from diffts.experiments.learning_plan import LearningPlan
+from diffts.problems import Corruption, Problem, get_problem
 
-POLICIES = ("gts-full", "gts-diag")
+POLICIES = ("gts-full", "gts-full:default")
 #: Noises of each problem; differences are from the best number among them.
 NOISES: dict[str, tuple[NoiseLike, ...]] = {
     "bidding": (0.1, 0.15, 0.2, 0.3, "bernoulli", "auto"),
@@ -46,6 +52,8 @@ def main() -> None:
     parser.add_argument("--policy", action="append", help="gts-full, gts-diag, diffts, name:rule …")
     parser.add_argument("--problem", action="append", choices=sorted(NOISES))
     parser.add_argument("--data", choices=("exact", "imperfect"))
+    parser.add_argument("--steps", type=int, help="of the diffusion; default: all of the prior's")
+    parser.add_argument("--keep", type=Path, help="where a learned prior is kept")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     console, rows = Console(width=130), []
@@ -53,32 +61,27 @@ def main() -> None:
         for data in DATA[name]:
             if options.data in (None, data):
                 for policy in options.policy or POLICIES:
-                    rows += race(console, name, data, policy, options.tasks, options.horizon)
+                    rows += race(console, name, data, policy, options)
                     save(options.out, rows)
 
 
 def race(
-    console: Console, name: str, data: str, policy: str, tasks: int, horizon: int
+    console: Console, name: str, data: str, policy: str, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """One policy with each noise on the same tasks and rewards, each against the best number."""
     problem = get_problem(name)
     sets = problem.sets_for_choices()
     past = sets.train if data == "exact" else as_known(sets, Corruption(), 0)[0]
-    test = problem.development(tasks, beside=sets)
-    prior = None
-    if policy.startswith("diffts"):
-        if data != "exact":
-            console.print(f"{policy}: its built-in prior is learned from exact data; left out")
-            return []
-        prior = builtin_prior(name)
-    comparison = Comparison(problem, past, test, horizon)
+    test = problem.development(options.tasks, beside=sets)
+    prior = the_prior(problem, past, options.keep) if policy.startswith("diffts") else None
+    comparison = Comparison(problem, past, test, options.horizon)
     runs = {}
     for noise in NOISES[name]:
         this = dataclasses.replace(comparison, noise_std=noise)
         vars(this).update(
             {k: v for k, v in vars(comparison).items() if k in ("gaussian", "diagonal")}
         )
-        runs[noise] = this.play(this.policy(policy, prior))
+        runs[noise] = this.play(this.policy(policy, prior, steps=options.steps))
         for fit in ("gaussian", "diagonal"):  # each fit is made once
             if fit in vars(this):
                 vars(comparison)[fit] = vars(this)[fit]
@@ -93,8 +96,8 @@ def race(
             "data": data,
             "policy": policy,
             "noise": noise,
-            "tasks": tasks,
-            "horizon": horizon,
+            "tasks": options.tasks,
+            "horizon": options.horizon,
             "regret": float(run.mean_regret[-1]),
             "stderr": float(run.stderr_regret[-1]),
             "best_number": best,
@@ -113,6 +116,19 @@ def race(
             highlight=False,
         )
     return rows
+
+
+def the_prior(problem: Problem, past: Any, keep: Path | None) -> DiffusionPrior:
+    """The built-in prior, or one learned from imperfect data."""
+    if not isinstance(past, Evidence):
+        return builtin_prior(problem.name)
+    kept = None if keep is None else keep / f"{problem.name}-imperfect"
+    if kept is not None and kept.exists():
+        return DiffusionPrior.load(kept)
+    prior = LearningPlan().learn(problem, past, None)
+    if kept is not None:
+        prior.save(kept)
+    return prior
 
 
 def save(path: Path | None, rows: list[dict[str, Any]]) -> None:
