@@ -63,13 +63,19 @@ def main() -> None:
     rules = options.rule or [name for name in RULES if name not in LEFT_OUT]
     rows: list[dict[str, Any]] = []
     for name in options.problem or PROBLEMS:
-        here = list(race(name, rules, options))
-        print_table(name, here)
-        rows += here
-        if options.out is not None:  # after each problem: a run that is stopped has something
-            command = " ".join(["python -m benchmarks.rules", *sys.argv[1:]])
-            result = {"made_with": command, "versions": circumstances()}
-            options.out.write_text(json.dumps(result | {"rows": rows}, indent=1) + "\n")
+        first = len(rows)
+        for row in race(name, rules, options):
+            rows.append(row)
+            if options.out is not None:  # row by row: a run that is stopped has something
+                save(options.out, rows)
+        print_table(name, rows[first:])
+
+
+def save(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """The rows, and what they were made with."""
+    command = " ".join(["python -m benchmarks.rules", *sys.argv[1:]])
+    result = {"made_with": command, "versions": circumstances(), "rows": rows}
+    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def race(name: str, rules: Sequence[str], options: argparse.Namespace) -> Iterator[dict[str, Any]]:

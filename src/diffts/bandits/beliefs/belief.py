@@ -152,15 +152,21 @@ def gaussian_quantile(
 def quantile_of(draws: Float[Array, "n K"], level: Float[Array, ""]) -> Float[Array, " K"]:
     """The quantile of each arm in some draws, as ``numpy.quantile`` has it.
 
-    By counting what is smaller: on a CPU nine times faster than to sort along this axis.
+    On a CPU by counting what is smaller: nine times faster than to sort along this axis. (A GPU
+    sorts: counting takes XLA minutes to compile for it.)
     """
     n = len(draws)
+    place = level * (n - 1)
+    below = jnp.floor(place)
+    if jax.default_backend() != "cpu":
+        ordered = jnp.sort(draws, axis=0)
+        at = below.astype(jnp.int32)
+        low, high = ordered[at], ordered[jnp.minimum(at + 1, n - 1)]
+        return low + (place - below) * (high - low)
     number = jnp.arange(n)
     one, other = draws[:, None], draws[None]
     first = (one == other) & (number[:, None] < number)[..., None]
     rank = jnp.sum((one < other) | first, axis=0)  # (n, K); each number from 0 to n-1 once
-    place = level * (n - 1)
-    below = jnp.floor(place)
     low, high = (
         jnp.sum(jnp.where(rank == at, draws, 0.0), axis=0)
         for at in (below, jnp.minimum(below + 1, n - 1))
