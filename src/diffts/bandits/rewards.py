@@ -45,3 +45,20 @@ class GaussianRewards(RewardModel):
         """The means of ``arms`` plus fresh Gaussian noise."""
         expected = jnp.asarray(means)[arms]
         return expected + self.std * jax.random.normal(key, expected.shape, expected.dtype)
+
+
+class BernoulliRewards(RewardModel):
+    """``r = 1`` with the chance ``μ^a``, else 0: clicks, wins. Means beyond 0 and 1 count as those.
+
+    >>> BernoulliRewards()(jax.random.key(0), jnp.array([0.0, 1.0]), jnp.array([1, 0, 1])).tolist()
+    [1.0, 0.0, 1.0]
+    """
+
+    bounds: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+
+    def __call__(
+        self, key: KeyArray, means: Float[Array, " K"], arms: Int[Array, "*shape"]
+    ) -> Float[Array, "*shape"]:
+        """A coin for each of ``arms``."""
+        chance = jnp.asarray(means)[arms]
+        return (jax.random.uniform(key, chance.shape) < chance).astype(jnp.float32)

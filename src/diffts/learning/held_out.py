@@ -78,11 +78,18 @@ def score(
     y = np.asarray(held_out.evidence.mean, np.float64)[held_out.hidden]
     std = np.asarray(held_out.evidence.std, np.float64)[held_out.hidden]
     predicted = x + std * generator.standard_normal(x.shape)
-    entries = np.abs(predicted - y).mean(0) - 0.5 * _mean_distance(predicted)
+    entries = crps_of_draws(predicted, y)
     # The mean of the draws misses the posterior mean by their variance over their number.
     squared = (x.mean(0) - y) ** 2 - std**2 - x.var(0, ddof=1) / draws
     rmse = float(np.sqrt(max(squared.mean(), 0.0)))
     return Score(float(entries.mean()), rmse, _stderr(entries, np.nonzero(held_out.hidden)[0]))
+
+
+def crps_of_draws(
+    predicted: NDArray[np.float64], y: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """``E|x - y| - E|x - x'| / 2`` of each column of draws ``(n, E)``, without bias."""
+    return np.abs(predicted - y).mean(0) - 0.5 * _mean_distance(predicted)
 
 
 def _stderr(entries: NDArray[np.float64], task: NDArray[np.int64]) -> float:
