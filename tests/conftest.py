@@ -73,8 +73,16 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Slow tests first: with two workers, one that comes last runs beside an idle worker."""
-    items.sort(key=lambda item: "slow" not in item.keywords)
+    """Slow tests first: with two workers, one that comes last runs beside an idle worker.
+
+    The slowest of all say about how long they take, ``slow(seconds=60)``, and come before them.
+    """
+
+    def seconds(item):
+        slow = item.get_closest_marker("slow")
+        return slow.kwargs.get("seconds", 1) if slow else 0
+
+    items.sort(key=seconds, reverse=True)
     for item in items:
         for marker in item.iter_markers("long"):
             assert marker.kwargs.get("reason"), f"{item.nodeid}: long for which reason?"
