@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 
 wait: Any = jax.block_until_ready  # Any: some versions of JAX have no types here
+
+
+def command(name: str) -> str:
+    """The benchmark and its options as they were typed, but for where files are."""
+    places = ("--out", "--keep")
+    words = [
+        word
+        for before, word in zip(["", *sys.argv[1:]], sys.argv[1:], strict=False)
+        if word not in places and before not in places
+    ]
+    return " ".join([f"python -m benchmarks.{name}", *words])
 
 
 @dataclass

@@ -15,7 +15,6 @@ import argparse
 import dataclasses
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from rich.console import Console
 
+from benchmarks.measuring import command
 from diffts import builtin_prior
 from diffts.bandits.noise import NoiseLike
 from diffts.circumstances import circumstances
@@ -134,8 +134,7 @@ def the_prior(problem: Problem, past: Any, keep: Path | None) -> DiffusionPrior:
 def save(path: Path | None, rows: list[dict[str, Any]]) -> None:
     if path is None:
         return
-    command = " ".join(["python -m benchmarks.noise", *sys.argv[1:]])
-    content = {"made_with": command, **circumstances(), "rows": rows}
+    content = {"made_with": command("noise"), **circumstances(), "rows": rows}
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 

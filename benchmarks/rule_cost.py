@@ -1,6 +1,6 @@
 """What a decision costs by each rule, beside Thompson sampling; and many draws beside one.
 
-python -m benchmarks.rule_cost [--out FILE.md]
+python -m benchmarks.rule_cost [--belief NAME]… [--rule NAME]… [--steps N] [--out FILE.md]
 
 Popular and Niche (200 arms) after 50 rounds of play; the built-in diffusion prior with the paper's
 sampler (100 steps), and GTS-full. One task, as an agent plays it, and 100 tasks at once. All cases
@@ -10,7 +10,8 @@ take turns in one run; times are medians, ratios are to Thompson sampling in the
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from benchmarks.measuring import Case, OtherPrograms, machine, markdown_table, wait
+from benchmarks.measuring import Case, OtherPrograms, command, machine, markdown_table, wait
 from diffts import builtin_prior
 from diffts.bandits import RULES, BestArm, History, Policy
 from diffts.bandits.policies import DiffTS, MixtureTS
@@ -32,35 +33,37 @@ DRAWS = (1, 2, 8, 32, 64)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--belief", action="append", choices=("diffts", "gts-full"))
+    parser.add_argument("--rule", action="append", choices=sorted(RULES))
     parser.add_argument("--out", type=Path)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--steps", type=int, default=None)
     options = parser.parse_args()
     problem = PopularNiche()
-    noise = problem.noise_std
-    policies = {
-        "diffts": DiffTS(builtin_prior(problem.name), noise, steps=options.steps),
-        "gts-full": MixtureTS(fit_gaussian(problem.sets_for_choices().train), noise),
-    }
-    others = OtherPrograms()
-    lines: list[str] = []
-    for name, policy in policies.items():
+    noise, kind, others = problem.noise_std, jax.default_backend(), OtherPrograms()
+    rules = options.rule or [rule for rule in RULES if rule not in LEFT_OUT]
+    lines = ["# Cost of rules", "", f"Made with `{command('rule_cost')}`. {machine(kind)}"]
+    for name in options.belief or ["diffts", "gts-full"]:
+        policy = (
+            DiffTS(builtin_prior(problem.name), noise, steps=options.steps)
+            if name == "diffts"
+            else MixtureTS(fit_gaussian(problem.sets_for_choices().train), noise)
+        )
         states = played(policy, problem.development(TASKS))
-        lines += ["", f"## {name}", "", *decisions(policy, states, options.repeats)]
-        lines += ["", *draws(policy, states, options.repeats)]
-    kind = jax.default_backend()
+        # Draws first, and each table as soon as it is there: compiling all of it takes minutes.
+        for table in (draws, functools.partial(decisions, rules)):
+            lines += ["", f"## {name}", "", *table(policy, states, options.repeats)]
+            save(options.out, lines)
     busy = others.cores()
-    where = [
-        "# Cost of rules",
-        "",
-        f"Made with `python -m benchmarks.rule_cost`. {machine(kind)}",
-        f"Other programs kept {busy:.2f} cores busy"
-        + (": too many to trust these numbers." if others.too_many(busy, kind) else "."),
-    ]
-    text = "\n".join([*where, *lines]) + "\n"
-    print(text)
-    if options.out is not None:
-        options.out.write_text(text)
+    lines += ["", f"Other programs kept {busy:.2f} cores busy"]
+    lines[-1] += ": too many to trust these numbers." if others.too_many(busy, kind) else "."
+    save(options.out, lines)
+    print("\n".join(lines))
+
+
+def save(path: Path | None, lines: Sequence[str]) -> None:
+    if path is not None:
+        path.write_text("\n".join(lines) + "\n")
 
 
 def played(policy: Policy, tasks: Any) -> Any:
@@ -74,10 +77,10 @@ def played(policy: Policy, tasks: Any) -> Any:
     return wait(eqx.filter_jit(lambda p, h: jax.vmap(p.resume)(h))(policy, histories))
 
 
-def decisions(policy: Policy, states: Any, repeats: int) -> list[str]:
+def decisions(rules: Sequence[str], policy: Policy, states: Any, repeats: int) -> list[str]:
     """A table of rules: milliseconds for one task and for all of them, and ratios."""
     actions = BestArm(policy.n_arms)
-    chosen = {rule: policy.playing(rule, horizon=HORIZON) for rule in RULES if rule not in LEFT_OUT}
+    chosen = {rule: policy.playing(rule, horizon=HORIZON) for rule in rules}
 
     def run(rule: str, tasks: int) -> Callable[[int], Any]:
         def select(player: Policy, keys: Any, states: Any) -> Any:

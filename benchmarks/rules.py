@@ -7,7 +7,7 @@ its own; the others play once, and are looked at on the way. Beliefs: ``diffts``
 prior, or one learned here for the Gaussian laws, kept in a folder if told so), ``gts-full``, any
 policy that has a belief of its own, and ``exact``, the enumerated posterior of Popular and Niche.
 
-python -m benchmarks.rules --show FILE.json…    the tables of docs/which-rule.md, of results
+python -m benchmarks.rule_tables prints what is kept in results/rules.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.gaussian_laws import LAWS, as_seen
+from benchmarks.measuring import command
 from diffts.bandits import RULES, Policy, make_rule
 from diffts.bandits.noise import number_or_word
 from diffts.bandits.rules import ThompsonRule
@@ -55,11 +55,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=None)
     parser.add_argument("--keep", type=Path, help="where learned priors are kept")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--show", type=Path, nargs="+", help="print results, play nothing")
     options = parser.parse_args()
-    if options.show:
-        print("\n".join(markdown([read for file in options.show for read in rows_of(file)])))
-        return
     rules = options.rule or [name for name in RULES if name not in LEFT_OUT]
     rows: list[dict[str, Any]] = []
     for name in options.problem or PROBLEMS:
@@ -73,8 +69,7 @@ def main() -> None:
 
 def save(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """The rows, and what they were made with."""
-    command = " ".join(["python -m benchmarks.rules", *sys.argv[1:]])
-    result = {"made_with": command, "versions": circumstances(), "rows": rows}
+    result = {"made_with": command("rules"), "versions": circumstances(), "rows": rows}
     path.write_text(json.dumps(result, indent=1) + "\n")
 
 
@@ -180,29 +175,6 @@ def print_table(name: str, rows: Sequence[dict[str, Any]]) -> None:
         cells = {(r["belief"], r["horizon"]): r for r in rows if r["rule"] == rule}
         table.add_row(rule, *(_cell(cells.get(column)) for column in columns))
     Console(width=160).print(table)
-
-
-def rows_of(file: Path) -> list[dict[str, Any]]:
-    """The rows of a result."""
-    return list(json.loads(file.read_text())["rows"])
-
-
-def markdown(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """A table for each problem and belief: regret, and how it compares with Thompson sampling."""
-    for problem, belief in dict.fromkeys((row["problem"], row["belief"]) for row in rows):
-        here = [r for r in rows if (r["problem"], r["belief"]) == (problem, belief)]
-        horizons = sorted({row["horizon"] for row in here})
-        heads = [f"{t} rounds" for t in horizons] + ["of Thompson's", "95th percentile", "right"]
-        yield from ("", f"**{problem}, {belief}**", "")
-        yield "| rule | " + " | ".join(heads) + " |"
-        yield "|---|" + "---:|" * len(heads)
-        for rule in dict.fromkeys(row["rule"] for row in here):
-            of_rule = {row["horizon"]: row for row in here if row["rule"] == rule}
-            last = of_rule[max(of_rule)]
-            cells = [f"{r['regret']:.1f} ± {r['stderr']:.1f}" for _, r in sorted(of_rule.items())]
-            cells += [" / ".join(f"{r['ratio']:.2f}" for _, r in sorted(of_rule.items()))]
-            cells += [f"{last['p95']:.0f}", f"{last['share_right']:.0%}"]
-            yield f"| `{rule}` | " + " | ".join(cells) + " |"
 
 
 def _cell(row: dict[str, Any] | None) -> str:

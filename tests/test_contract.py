@@ -2,6 +2,7 @@
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -66,6 +67,11 @@ def test_a_batch_of_rewards_is_the_same_as_one_by_one(name):
         np.testing.assert_allclose(left, right, atol=1e-6)
 
 
+@eqx.filter_jit
+def select_many(policy, keys, state):
+    return jax.vmap(lambda key: policy.select(key, state, BestArm(K)))(keys)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_THE_STATES_DRAWS])
 def test_permuting_the_arms_permutes_the_choices_in_law(name):
@@ -75,8 +81,7 @@ def test_permuting_the_arms_permutes_the_choices_in_law(name):
         policy = make_policy(name, ingredients(order=arrangement))
         position = {arm: i for i, arm in enumerate(arrangement)}
         state = after(policy, [position[arm] for arm in ARMS] + [position[3]], [*REWARDS, 0.3])
-        keys = jax.random.split(jax.random.key(0), n)
-        chosen = jax.vmap(policy.select, (0, None, None))(keys, state, BestArm(K))
+        chosen = select_many(policy, jax.random.split(jax.random.key(0), n), state)
         share = np.empty(K)
         share[arrangement] = np.asarray(chosen).mean(0)
         frequencies.append(share)
@@ -171,35 +176,36 @@ def is_playable(actions, chosen):
     return (chosen.sum(-1) == size) & ~(chosen & ~np.asarray(actions.offered)).any(-1)
 
 
-PAIRS = [
-    (rule, kind)
-    for rule in RULES
-    if rule != "default"  # it is one of the others
-    for kind, actions in ACTIONS.items()
-    if actions.arm_by_arm or not make_rule(rule).arm_by_arm
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("rule", "played"), PAIRS)
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "default"])  # one of the others
 @each_belief
-def test_every_rule_plays_every_belief(kind, rule, played):
+def test_every_rule_plays_every_belief(kind, rule):
     """Valid actions from the first round on; where all is known, the best one, but for chance."""
-    actions = ACTIONS[played]
-    belief, states = believed(kind, actions.single_arm)
-    policy, n = Policy(belief, make_rule(rule)), 300  # each rule can be made without arguments
-    # Not compiled as a whole: its parts are, once for all pairs.
-    of_states = jax.vmap(lambda key, state: policy.select(key, state, actions), (None, 0))
-    keys = jax.random.split(jax.random.key(0), n)
-    chosen = np.asarray(jax.vmap(of_states, (0, None))(keys, states))
-    assert is_playable(actions, chosen).all()
-    if rule in DETERMINISTIC:
-        assert (chosen == chosen[:1]).all()
-    right = (chosen[:, 2] == np.asarray(actions.best(TRUTH))).all(-1).mean()
-    # Of four arms at random one in four is right, of two one in two, of two paths, too.
-    alternatives = {"arm": 4, "among": 2, "set": 6, "path": 2}[played]
-    error = AT_RANDOM.get(rule, 0.0) * (1 - 1 / alternatives)
-    assert abs(right - (1 - error)) <= 4.5 * np.sqrt(error * (1 - error) / n)
+    made, n = make_rule(rule), 300  # each rule can be made without arguments
+    playable = {
+        played: (actions, *believed(kind, actions.single_arm))
+        for played, actions in ACTIONS.items()
+        if actions.arm_by_arm or not made.arm_by_arm
+    }
+
+    @jax.jit  # all kinds of actions in one program: to compile four takes much longer
+    def select(keys):
+        chosen = {}
+        for played, (actions, belief, states) in playable.items():
+            of_states = jax.vmap(Policy(belief, made).select, (None, 0, None))
+            chosen[played] = jax.vmap(of_states, (0, None, None))(keys, states, actions)
+        return chosen
+
+    for played, chosen in select(jax.random.split(jax.random.key(0), n)).items():
+        actions, chosen = ACTIONS[played], np.asarray(chosen)
+        assert is_playable(actions, chosen).all(), played
+        if rule in DETERMINISTIC:
+            assert (chosen == chosen[:1]).all(), played
+        right = (chosen[:, 2] == np.asarray(actions.best(TRUTH))).all(-1).mean()
+        # Of four arms at random one in four is right, of two one in two, of two paths, too.
+        alternatives = {"arm": 4, "among": 2, "set": 6, "path": 2}[played]
+        error = AT_RANDOM.get(rule, 0.0) * (1 - 1 / alternatives)
+        assert abs(right - (1 - error)) <= 4.5 * np.sqrt(error * (1 - error) / n), played
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if make_rule(rule).arm_by_arm])
@@ -251,7 +257,7 @@ def test_the_states_own_draws_change_with_the_state_alone(kind):
 @each_belief
 def test_moments_and_quantiles_are_those_of_the_draws(kind, single_arm):
     belief, states = believed(kind, single_arm)
-    state, n = unstack(states, 3)[1], 4000
+    state, n = unstack(states, 3)[1], 2000  # a quantile of n draws compares n² of them
     sample = belief.sample(state, n)
     mean, std = belief.moments(state, sample)
     upper = belief.quantile(state, jnp.float32(0.9), sample)

@@ -32,6 +32,8 @@ from gaussian_world import COVARIANCE, MEAN, gaussian_tasks, observed
 
 SMALL = {"width": 48, "n_blocks": 1}
 
+# Wherever the number of tasks does not matter there are 60: one set of compiled programs.
+
 
 def tiny(name, **changes):
     settings = {"warmup_steps": 20, "rounds": 2, "inner_steps": 20, "score_every": 20}
@@ -254,7 +256,7 @@ def plan_scores(monkeypatch, plan):
 @pytest.mark.slow
 def test_the_best_score_is_kept_and_stops_the_training(monkeypatch):
     plan_scores(monkeypatch, lambda _: [0.5, 0.4, 0.6, 0.7, 0.1])
-    evidence = observed(gaussian_tasks(90))
+    evidence = observed(gaussian_tasks(60))
     procedure = tiny("default", warmup_steps=40, rounds=3, patience=2)
     told = learn_prior(evidence, procedure=procedure, options=SMALL).metadata["learning"]
     # Scored at 20, 40 | 60 | 80 | 100: two repeats without a gain end it before the last.
@@ -264,7 +266,7 @@ def test_the_best_score_is_kept_and_stops_the_training(monkeypatch):
 
 @pytest.mark.slow
 def test_the_weights_of_the_best_score_are_the_prior(monkeypatch):
-    evidence = observed(gaussian_tasks(90))
+    evidence = observed(gaussian_tasks(60))
     plan_scores(monkeypatch, lambda _: [0.4, 0.5, 0.6])
     kept = learn_prior(evidence, procedure=tiny("default"), options=SMALL)
     plan_scores(monkeypatch, lambda _: [0.4])
@@ -300,7 +302,7 @@ def test_a_training_that_blows_up_says_so():
 
 @pytest.mark.slow
 def test_arms_never_observed_and_empty_tasks_are_handled_and_named():
-    tasks = gaussian_tasks(60)
+    tasks = gaussian_tasks(65)
     mask = np.random.default_rng(0).random(tasks.shape) < 0.5
     mask[:, 3] = False
     mask[:5] = False
@@ -316,7 +318,7 @@ def test_arms_never_observed_and_empty_tasks_are_handled_and_named():
     # What was not observed is not read, and tasks without any observation change nothing.
     other = learn(np.where(mask, tasks, 1e6)[5:], mask[5:])
     equal_weights(prior, other, rtol=0, atol=0)
-    # The arm that nobody saw is not known for sure: of 9 calibration tasks no arm is seen often
+    # The arm that nobody saw is not known for sure: of 10 calibration tasks no arm is seen often
     # enough for an error of its own, and all six share one.
     assert told["arms_seldom_calibrated"] == list(range(6))
     assert float(prior.tau.min()) > 0.01  # the floor is 0.001

@@ -268,8 +268,11 @@ def test_a_reward_outside_is_refused_with_all_of_its_batch():
     Agent(Policy(IndependentBelief(GAUSSIAN, "auto"), ThompsonRule()), seed=0).update(0, 1.5)
 
 
-@pytest.mark.parametrize("word", WORDS)
-@pytest.mark.parametrize("name", BELIEFS)
+# Agents with every belief and both words are above; here each belief has one, and ours both.
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "word"), [*zip(BELIEFS, 3 * WORDS, strict=True), ("diffusion", "auto")]
+)
 def test_simulated_play(name, word):
     rewards = Clicks() if word == "bernoulli" else GaussianRewards(0.1)
     tasks = np.clip(np.random.default_rng(0).multivariate_normal(MEAN, COVARIANCE, 20), 0, 1)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from command_line import diffts as run_command
 from diffts.errors import InvalidInputError
@@ -250,18 +251,22 @@ def regrets_by_problem(file):
 
 @pytest.fixture
 def nothing_is_saved(monkeypatch):
-    """Call it, and from then on nothing may be made."""
+    """Call it, and from then on nothing may be made, and pictures are no longer painted."""
 
     def never(*_, **__):
         raise AssertionError("done twice")
 
-    return lambda: monkeypatch.setattr(Store, "save", never)
+    def call():
+        monkeypatch.setattr(Store, "save", never)
+        monkeypatch.setattr(Figure, "savefig", lambda _, file, **__: file.write(b"a picture"))
+
+    return call
 
 
 POSSIBLE = set(EXPERIMENTS) - {"real-slots"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=60)
 def test_every_experiment_on_one_problem_and_nothing_twice(tmp_path, nothing_is_saved):
     """The problem that most experiments have; the parts of others are as if not made yet."""
     one = ("--profile", "smoke", "--seeds", 1, "--problem", "popular-niche", "--out", tmp_path)

@@ -48,7 +48,7 @@ def network(request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_arms", [300, 301, 7, 1])
+@pytest.mark.parametrize("n_arms", [300, 301, 1])
 def test_1d_takes_any_length(n_arms):
     network = UNet1d(n_arms, **{**SMALL, "channels": [8, 8, 8]})
     output = apply(network, normal(n_arms))
@@ -58,7 +58,7 @@ def test_1d_takes_any_length(n_arms):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("height", "width"), [(20, 20), (28, 28), (19, 19), (7, 5), (1, 3)])
+@pytest.mark.parametrize(("height", "width"), [(20, 20), (7, 5), (1, 3)])
 def test_2d_takes_any_size(height, width):
     options = {**SMALL, "channels": [8, 8, 8]}
     network = UNet2d(height * width, height=height, width=width, **options)
