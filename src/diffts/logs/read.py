@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -155,16 +156,15 @@ def _duplicates(log: Source) -> int:
 
 def _log(where: str, counted: Counted, seen: dict[str, Any], duplicates: int | None) -> Log:
     """The log with its facts."""
-    dropped = {reason: seen[name] for name, reason in _REASONS.items() if seen[name]}
-    if counted.rare_rows:
-        dropped["rare arm"] = counted.rare_rows
+    dropped = Counter({reason: seen[name] for name, reason in _REASONS.items() if seen[name]})
+    dropped.update(counted.dropped)
     pulls, tasks = counted.counts.sum(0), (counted.counts > 0).sum(0)
     seldom = (pulls < _SELDOM) | (tasks < 2)
     facts = Facts(
         source=where,
         rows_read=seen["rows"],
-        rows_used=seen["used"] - counted.rare_rows,
-        dropped=dropped,
+        rows_used=seen["used"] - sum(counted.dropped.values()),
+        dropped=dict(dropped),
         duplicates=duplicates,
         first_time=iso(seen["first"]),
         last_time=iso(seen["last"]),

@@ -38,7 +38,7 @@ def expressions(table: Any, columns: Columns) -> dict[str, Any]:
         "arm": name_value(table[columns.arm], "arm"),
         "reward": reward.value,
         "bad_reward": reward.bad,
-        "weight": i.literal(1.0),
+        "weight": i.literal(1).cast("float64"),  # PostgreSQL takes 1.0 for a Decimal
         "bad_count": no,
         "propensity": nothing,
         "bad_propensity": no,

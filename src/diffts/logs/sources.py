@@ -60,8 +60,7 @@ def opened(source: Any, columns: Columns, connection: Any) -> Iterator[Source]:
     elif isinstance(source, str) and ("://" in source or connection is not None):
         with _database(source, connection) as (where, backend, name):
             with one_line(where):
-                *schema, table = name.split(".")
-                made = backend.table(table, database=tuple(schema) or None)
+                made = _named_table(backend, where, name)
             yield _one_table(where, backend, made, columns)
     elif connection is not None:
         raise InvalidInputError(
@@ -92,6 +91,14 @@ def _database(source: str, connection: Any) -> Iterator[tuple[str, Any, str]]:
             yield f"{without_password(connection)}#{name}", backend, name
     else:
         yield name, connection, name
+
+
+def _named_table(backend: Any, where: str, name: str) -> Any:
+    *schema, table = name.split(".")
+    try:
+        return backend.table(table, database=tuple(schema) or None)
+    except ibis().common.exceptions.TableNotFound:
+        raise InvalidInputError(f"{where}: no such table") from None
 
 
 def _one_table(where: str, backend: Any, table: Any, columns: Columns) -> Source:

@@ -78,11 +78,13 @@ def _text(column: Any) -> Moment:
     nothing = i.null("string")
     is_date = text.re_search(_DAY + _CLOCK + _ZONE)
     zoned = text.re_search(_ZONE_GIVEN)
-    day = i.ifelse(is_date, text.upper(), nothing)
-    day = day.replace("UTC", "+00:00").replace("Z", "+00:00").replace(" +", "+")
-    clock = i.cases(
-        (zoned, day), (day.length() == 10, day.concat(" 00:00:00+00:00")), else_=day + "+00:00"
-    )
+    # Spelled out, since engines differ in what they let go: 2024-01-31 09:30:00+00:00.
+    date = i.ifelse(is_date, text.upper(), nothing)
+    date = date.replace("UTC", "Z").replace(" Z", "Z").replace(" +", "+").replace("Z", "+00:00")
+    rest = date.substr(16)
+    seconds_given = i.ifelse(rest.startswith(":"), date, date.left(16) + ":00" + rest)
+    clock = i.ifelse(date.length() == 10, date + " 00:00:00", seconds_given)
+    clock = i.ifelse(zoned, clock, clock + "+00:00")
     dated = clock.try_cast("timestamp('UTC')").epoch_seconds().cast("float64")
     number = i.ifelse(text.re_search(NUMBER), text, nothing).cast("float64")
     seconds = i.coalesce(dated, _since_1970(number))

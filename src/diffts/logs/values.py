@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from diffts.errors import InvalidInputError
 from diffts.extras import optional
 
-#: What a number looks like. Exponents are short: PostgreSQL refuses what overflows.
-NUMBER = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE]([+]?0?[0-9]{1,2}|-[0-9]{1,3}))?$"
+#: What a number looks like, blanks around it or not. Exponents are short: PostgreSQL refuses what
+#: overflows.
+NUMBER = "^[ \t]*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE]([+]?0?[0-9]{1,2}|-[0-9]{1,3}))?[ \t]*$"
 #: Words that stand for a number which is missing, in small letters.
 MISSING = ("", "nan", "na", "n/a", "null", "none")
 #: Larger numbers are refused: float32 must hold their squares.
@@ -24,13 +25,11 @@ class Number(NamedTuple):
     """A column of numbers.
 
     Attributes:
-        value: float64; NULL where missing or bad.
-        missing: whether there is none: NULL, NaN, or a word that says so.
+        value: float64; NULL where there is none (NULL, NaN, or a word that says so) or a bad one.
         bad: whether there is something that is no finite number.
     """
 
     value: Any
-    missing: Any
     bad: Any
 
 
@@ -40,10 +39,13 @@ def ibis() -> Any:
 
 
 def name_value(column: Any, role: str) -> Any:
-    """The value that tasks or arms are told apart by; NULL where blank or missing."""
+    """The value that tasks or arms are told apart by; NULL where there is none.
+
+    Blanks around a name stay: they are taken off the few different names, not off all rows.
+    """
     kind = column.type()
     if kind.is_string():
-        return column.strip().nullif("")
+        return column.nullif("")
     if kind.is_floating() or kind.is_decimal():
         value = column.cast("float64")
         return ibis().ifelse(value.isnan(), ibis().null("float64"), value)
@@ -52,7 +54,7 @@ def name_value(column: Any, role: str) -> Any:
     if kind.is_null():
         return column.cast("string")
     if kind.is_uuid() or kind.is_unknown():
-        return column.cast("string").strip().nullif("")
+        return column.cast("string").nullif("")
     raise InvalidInputError(f"{role}: expected names or numbers, got a column of type {kind}")
 
 
@@ -73,16 +75,19 @@ def number_value(column: Any, role: str) -> Number:
 
 def _finite(value: Any) -> Number:
     i = ibis()
-    missing = value.isnull() | value.isnan().fill_null(False)
-    bad = ~missing & ((value > LARGEST) | (value < -LARGEST)).fill_null(False)
-    return Number(i.ifelse(missing | bad, i.null("float64"), value), missing, bad)
+    bad = (~value.isnan() & ((value > LARGEST) | (value < -LARGEST))).fill_null(False)
+    return Number(i.ifelse(value.isnan() | bad, i.null("float64"), value), bad)
 
 
 def _text(column: Any) -> Number:
+    """Numbers first: the rest is looked at only where a row has none, which is seldom."""
     i = ibis()
-    text = column.strip().lower()
-    missing = text.isnull() | text.isin(MISSING).fill_null(False)
-    digits = i.ifelse(text.re_search(NUMBER), text, i.null("string")).cast("float64")
-    value = i.cases((text == "true", 1.0), (text == "false", 0.0), else_=digits)
-    bad = ~missing & (value.isnull() | (value > LARGEST) | (value < -LARGEST)).fill_null(True)
-    return Number(i.ifelse(bad, i.null("float64"), value), missing, bad)
+    is_number = column.re_search(NUMBER)
+    word = column.strip().lower()
+    digits = i.ifelse(is_number, column, i.null("string")).cast("float64")
+    digits = i.ifelse((digits > LARGEST) | (digits < -LARGEST), i.null("float64"), digits)
+    value = i.cases(
+        (is_number, digits), (word == "true", 1.0), (word == "false", 0.0), else_=i.null("float64")
+    )
+    bad = i.cases((column.isnull(), False), (value.isnull(), word.notin(MISSING)), else_=False)
+    return Number(value, bad)
