@@ -1,4 +1,4 @@
-"""A PostgreSQL server of Debian's package for one run of tests: a new cluster in a temporary folder.
+"""A PostgreSQL server of Debian's package for one run of tests, in a temporary folder.
 
 `scripts/postgres-for-tests` installs the package. The server listens on a free port of this machine
 alone, and keeps nothing. It refuses to run as root, so root starts it as the user 'postgres'.

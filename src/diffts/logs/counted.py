@@ -134,7 +134,7 @@ def _merged(cell: Indices, columns: Columns) -> tuple[Indices, Columns]:
         return cell, columns
 
     def total(values: Vector) -> Vector:
-        return np.bincount(index, values, len(different))
+        return np.bincount(index, values, len(different)).astype(np.float64)
 
     made = {name: total(columns[name]) for name in ("rows", "count", "other")}
     made["least"] = np.full(len(different), np.inf)

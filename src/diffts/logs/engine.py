@@ -6,6 +6,7 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from diffts.errors import DifftsError, InvalidInputError
@@ -66,14 +67,17 @@ def _short(error: Exception) -> str:
     """The point of an engine's message, in one line."""
     text = str(error)
     line = re.search(r"CSV Error on Line: (\d+)", text)
+    file = re.search(r"^\s*file = (.+)$", text, re.MULTILINE)
+    at = (f"{Path(file[1]).name}, " if file else "") + (f"line {line[1]}: " if line else "")
     wanted = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
     if line and wanted:
-        return f"line {line[1]}: expected {wanted[1]} columns, got {wanted[2]}"
+        found = wanted[2] if int(wanted[2]) < int(wanted[1]) else "more"
+        return f"{at}expected {wanted[1]} columns, got {found}"
     if line and "unterminated quote" in text:
-        return f"line {line[1]}: a quote is not closed"
+        return f"{at}a quote is not closed"
     if line and "unicode" in text:
-        return f"line {line[1]}: not UTF-8; save the file with that encoding"
+        return f"{at}not UTF-8; save the file with that encoding"
     first = next((part.strip() for part in text.splitlines() if part.strip()), "")
     first = re.sub(r"^(Invalid Input|IO|Conversion|Binder|Catalog) Error: ", "", first)
     shown = without_password(first or type(error).__name__)
-    return (f"line {line[1]}: " if line else "") + shown[:300]
+    return (at if line else "") + shown[:300]
