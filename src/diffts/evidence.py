@@ -8,6 +8,7 @@ Partially Observed Vector').
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -119,6 +120,40 @@ class Evidence(eqx.Module):
         sums = np.bincount(pulled, weights=values, minlength=n_arms)
         at_least_one = np.maximum(counts, 1)
         return Evidence(sums / at_least_one, noise / np.sqrt(at_least_one), counts > 0)
+
+    @staticmethod
+    def from_table(
+        table: Any,
+        task: str = "task",
+        arm: str = "arm",
+        reward: str = "reward",
+        *,
+        count: str | None = None,
+        noise_std: ArrayLike | None = None,
+    ) -> Evidence:
+        """Evidence from a table with one row a pull, shape ``(tasks, arms)``.
+
+        Needs ``diffts[logs]``. :func:`diffts.logs.read_log` gives the names of tasks and arms, too.
+
+        Args:
+            table: whatever :func:`diffts.logs.read_log` reads: a CSV or Parquet file, a pandas or
+                Arrow table, a table of a database.
+            task: the column of tasks; rows of the evidence are in the order of their names.
+            arm: the column of arms; likewise.
+            reward: the column of rewards.
+            count: the column of how many pulls a row stands for; by default each is one.
+            noise_std: the noise of one reward; by default that of the table, pooled within tasks
+                and arms.
+
+        >>> import pandas
+        >>> rows = {"task": ["ann", "ann", "bob"], "arm": ["x", "y", "x"], "reward": [1, 0.5, 0.2]}
+        >>> Evidence.from_table(pandas.DataFrame(rows), noise_std=0.1).mask.tolist()
+        [[True, True], [True, False]]
+        """
+        from diffts.logs import Columns, read_log
+
+        columns = Columns(task=task, arm=arm, reward=reward, count=count)
+        return read_log(table, columns, to_learn=False).evidence(noise_std)
 
     @staticmethod
     def stack(tasks: Sequence[Evidence]) -> Evidence:

@@ -14,6 +14,9 @@ _EXTRAS = {
     "sklearn": ("scikit-learn", "mixtures"),
     "typer": ("typer", "cli"),
     "rich": ("rich", "cli"),
+    "ibis": ("ibis-framework", "logs"),
+    "pyarrow": ("pyarrow", "logs"),
+    "pandas": ("pandas", "logs"),
 }
 
 

@@ -1,0 +1,77 @@
+"""The noise of a log: how far one reward lies from the mean of its task and arm.
+
+With ``Q = Σ_i n_i (r_i - r̄)²`` and ``m`` rows in each cell, and ``σ_0²`` a start that counts as
+one repeated pull,
+
+``σ² = (σ_0² + Σ Q) / (1 + Σ (m - 1)^+)``
+
+over all cells. A row that is the mean of ``n_i`` pulls varies by ``σ²/n_i``, so that each row adds
+one degree of freedom, however many pulls it stands for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from diffts.logs.log import Log
+
+#: Pulls that the level of the whole log is worth to one cell of rewards 0 and 1.
+STRENGTH = 4.0
+#: The noise is at least this share of the spread of all rewards: nothing is known exactly.
+LEAST_SHARE = 1e-9
+
+
+def repeats(log: Log) -> float:
+    """Degrees of freedom within cells, ``Σ (m - 1)^+``; of rewards 0 and 1 each pull is one."""
+    m = log.counts if log.is_binary else log.rows
+    return float(np.maximum(m - 1.0, 0.0).sum())
+
+
+def pooled_variance(log: Log) -> float:
+    """The variance ``σ²`` of one reward, pooled within tasks and arms.
+
+    Where nothing repeats, only the start is left. Then it is assumed that half of the
+    variance of an arm's rewards over tasks is noise, and half is what tasks differ by (of rewards 0
+    and 1: that all tasks have the same chance, ``p(1-p)``). Pull arms twice to know better.
+    """
+    spread = _spread(log)
+    start = _start(log) or spread
+    variance = (start + float(log.squares.sum())) / (1.0 + repeats(log))
+    return max(variance, LEAST_SHARE**2 * spread, 1e-30)
+
+
+def cell_variances(log: Log) -> NDArray[np.float64]:
+    """The variance of one reward of each cell, ``(N, K)``, above 0.
+
+    One level for all; of rewards 0 and 1, ``(s σ² + Q) / (s + n - 1)``: a cell's own variance,
+    drawn towards that of all, so that ten clicks of ten do not count as certain.
+    """
+    pooled = pooled_variance(log)
+    if not log.is_binary:
+        return np.full(log.counts.shape, pooled)
+    own = np.maximum(log.counts - 1.0, 0.0)
+    return (STRENGTH * pooled + log.squares) / (STRENGTH + own)
+
+
+def _start(log: Log) -> float:
+    """``σ_0²``: half of the variance of an arm's rewards over tasks, pooled over arms."""
+    counts, means = log.counts, log.means
+    pulls = counts.sum(0)
+    arm_means = (counts * means).sum(0) / np.maximum(pulls, 1.0)
+    if log.is_binary:
+        return float((pulls * arm_means * (1.0 - arm_means)).sum() / max(pulls.sum(), 1.0))
+    between = (counts * (means - arm_means) ** 2).sum() + log.squares.sum()
+    freedom = np.maximum(log.rows.sum(0) - 1.0, 0.0).sum()
+    return float(0.5 * between / freedom) if freedom else 0.0
+
+
+def _spread(log: Log) -> float:
+    """The variance of all rewards; 1 if they are all the same."""
+    pulls = max(log.counts.sum(), 1.0)
+    mean = (log.counts * log.means).sum() / pulls
+    total = (log.counts * (log.means - mean) ** 2).sum() + log.squares.sum()
+    return float(total / pulls) or 1.0
