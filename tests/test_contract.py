@@ -132,7 +132,9 @@ def make_belief(kind, single_arm=True):
     if kind is beliefs.MixtureBelief:
         return kind(MIXTURE, NOISE, single_arm=single_arm)
     if kind is beliefs.NewArmsBelief:
-        return kind(beliefs.MixtureBelief(PAIR, NOISE, single_arm=single_arm), [0.1, 0.4], [0.5, 0.6])
+        return kind(
+            beliefs.MixtureBelief(PAIR, NOISE, single_arm=single_arm), [0.1, 0.4], [0.5, 0.6]
+        )
     prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
     return kind(prior, NOISE, steps=5, single_arm=single_arm)
 

@@ -45,10 +45,10 @@ CREATE TABLE decisions (
 CREATE INDEX decisions_of_task ON decisions (task);
 CREATE TABLE totals (
     task TEXT NOT NULL, arm TEXT NOT NULL,
-    count INTEGER NOT NULL, sum REAL NOT NULL, squares REAL NOT NULL,
+    pulls INTEGER NOT NULL, sum REAL NOT NULL, squares REAL NOT NULL,
     PRIMARY KEY (task, arm)
 );
-CREATE INDEX totals_of_arm ON totals (arm, count);
+CREATE INDEX totals_of_arm ON totals (arm, pulls);
 """
 
 
@@ -128,8 +128,9 @@ class SQLiteStore(DecisionStore):
             for names, places in _in_parts(tasks):
                 counted = f"SELECT task, COUNT(*) FROM decisions WHERE task IN ({places})"
                 rounds |= connection.execute(f"{counted} GROUP BY task", names)
-                summed = f"SELECT task, arm, count, sum, squares FROM totals WHERE task IN ({places})"
-                for task, arm, *numbers in connection.execute(f"{summed} ORDER BY arm", names):
+                summed = "SELECT task, arm, pulls, sum, squares FROM totals"
+                summed += f" WHERE task IN ({places}) ORDER BY arm"
+                for task, arm, *numbers in connection.execute(summed, names):
                     totals[task][arm] = Totals(*numbers)
         return {task: Past(rounds[task], totals[task]) for task in rounds}
 
@@ -139,8 +140,8 @@ class SQLiteStore(DecisionStore):
         with self._reading() as connection:
             for names, places in _in_parts(arms):
                 for arm, *numbers in connection.execute(
-                    f"SELECT arm, count, COUNT(*), SUM(sum / count) FROM totals "
-                    f"WHERE arm IN ({places}) GROUP BY arm, count",
+                    f"SELECT arm, pulls, COUNT(*), SUM(sum / pulls) FROM totals "
+                    f"WHERE arm IN ({places}) GROUP BY arm, pulls",
                     names,
                 ):
                     found[arm].append(Elsewhere(*numbers))
@@ -153,15 +154,16 @@ class SQLiteStore(DecisionStore):
 
     def log(self) -> Iterator[Logged]:
         """See :meth:`DecisionStore.log`. In parts: whoever reads it may do other things between."""
-        last, rows = -1, [()]
-        while rows:
+        last: int | None = -1
+        while last is not None:
             with self._reading() as connection:
-                rows = connection.execute(
+                part = connection.execute(
                     "SELECT number, task, arm, reward, time, chance FROM decisions "
                     "WHERE reward IS NOT NULL AND number > ? ORDER BY number LIMIT 10000",
                     (last,),
                 ).fetchall()
-            for last, *row in rows:  # noqa: B020 (the next part begins there)
+            last = part[-1][0] if part else None
+            for _, *row in part:
                 yield Logged(*row)
 
     def waiting(self) -> int:
@@ -311,12 +313,12 @@ def _reward(connection: sqlite3.Connection, decision: str, reward: float) -> boo
         return False
     query = "UPDATE decisions SET reward = ?, rewarded = ? WHERE id = ?"
     connection.execute(query, (reward, now(), decision))
-    query = "SELECT count, sum, squares FROM totals WHERE task = ? AND arm = ?"
+    query = "SELECT pulls, sum, squares FROM totals WHERE task = ? AND arm = ?"
     before = connection.execute(query, (task, arm)).fetchone() or (0, 0.0, 0.0)
     connection.execute(
-        "INSERT INTO totals (task, arm, count, sum, squares) VALUES (?, ?, ?, ?, ?) "
+        "INSERT INTO totals (task, arm, pulls, sum, squares) VALUES (?, ?, ?, ?, ?) "
         "ON CONFLICT (task, arm) DO UPDATE SET "
-        "count = excluded.count, sum = excluded.sum, squares = excluded.squares",
+        "pulls = excluded.pulls, sum = excluded.sum, squares = excluded.squares",
         (task, arm, *Totals(*before).and_then(reward)),
     )
     return True

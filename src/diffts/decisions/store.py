@@ -39,32 +39,32 @@ class Totals(NamedTuple):
     """What the rewards of one arm in one task come down to.
 
     Attributes:
-        count: how many there were.
+        pulls: how many there were.
         sum: their sum.
         squares: the sum of their squared distances from their mean (a difference of sums of
             squares would cancel).
     """
 
-    count: int
+    pulls: int
     sum: float
     squares: float
 
     @property
     def mean(self) -> float:
         """Their mean."""
-        return self.sum / self.count
+        return self.sum / self.pulls
 
     def and_then(self, reward: float) -> Totals:
         """With one more reward.
 
         >>> Totals(1, 2.0, 0.0).and_then(4.0)
-        Totals(count=2, sum=6.0, squares=2.0)
+        Totals(pulls=2, sum=6.0, squares=2.0)
         """
-        if not self.count:
+        if not self.pulls:
             return Totals(1, reward, 0.0)
         distance = (reward - self.mean) ** 2
-        squares = self.squares + distance * self.count / (self.count + 1)
-        return Totals(self.count + 1, self.sum + reward, squares)
+        squares = self.squares + distance * self.pulls / (self.pulls + 1)
+        return Totals(self.pulls + 1, self.sum + reward, squares)
 
 
 class Past(NamedTuple):
@@ -82,7 +82,7 @@ class Past(NamedTuple):
 class Elsewhere(NamedTuple):
     """Of one arm: how many tasks have n rewards of it, and the sum of their means."""
 
-    count: int
+    pulls: int
     tasks: int
     means: float
 

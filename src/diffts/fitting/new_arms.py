@@ -61,9 +61,7 @@ def estimate_new_arms(counts: ArrayLike, means: ArrayLike, noise_std: ArrayLike)
     grids = [np.geomspace(_LEAST * largest, largest, _POINTS)] * 2
     for _ in range(3):
         weights, mean, mean_variance = _posterior(entries, *grids)
-        grids = [
-            _around(grid, weights.sum(axis)) for grid, axis in zip(grids, (1, 0), strict=True)
-        ]
+        grids = [_around(grid, weights.sum(axis)) for grid, axis in zip(grids, (1, 0), strict=True)]
     weights, mean, mean_variance = _posterior(entries, *grids)
     overall = float((weights * mean).sum())
     unsure = float((weights * (mean_variance + (mean - overall) ** 2)).sum())
@@ -94,7 +92,8 @@ class _Entries:
         rewarded = numbers > 0
 
         def total(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.bincount(place, weights.ravel(), size).reshape(shape)[rewarded]
+            summed = np.bincount(place, weights.ravel(), size).astype(np.float64)
+            return summed.reshape(shape)[rewarded]
 
         self.tasks, self.sums = total(np.ones_like(values)), total(values)
         self.squares = total(values**2)

@@ -41,24 +41,16 @@ class NewArmsBelief(Belief):
     """
 
     n_arms: int = eqx.field(static=True)
+    single_arm: bool = eqx.field(static=True)
+    noise: Noise
     known: Belief
     new_mean: Float[Array, " J"]
     new_std: Float[Array, " J"]
 
     def __init__(self, known: Belief, mean: ArrayLike, std: ArrayLike) -> None:
-        self.known = known
+        self.known, self.noise, self.single_arm = known, known.noise, known.single_arm
         self.new_mean, self.new_std = jnp.asarray(mean, jnp.float32), jnp.asarray(std, jnp.float32)
         self.n_arms = known.n_arms + len(self.new_mean)
-
-    @property
-    def noise(self) -> Noise:  # type: ignore[override]
-        """That of the known arms."""
-        return self.known.noise
-
-    @property
-    def single_arm(self) -> bool:  # type: ignore[override]
-        """As the belief over the known arms."""
-        return self.known.single_arm
 
     def init(self) -> NewArmsState:
         """Nothing played yet."""
