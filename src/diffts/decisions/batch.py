@@ -149,13 +149,12 @@ def _choose(policy: Policy, base: KeyArray, tasks: Tasks, draws: int) -> Any:
         def rules_choice(key: KeyArray) -> Bool[Array, " K"]:
             return policy.rule.select(key, belief, state, actions)
 
-        first = rules_choice(rule_key)
-        played = Policy(belief, _Settled(first), policy.floor).select(floor_key, state, actions)
-        times = jnp.all(played == first).astype(jnp.int32)
-        if draws > 1:
-            others = jax.vmap(rules_choice)(jax.random.split(more_key, draws - 1))
-            times += jnp.sum(jnp.all(others == played, axis=1))
-        return jnp.argmax(played), times
+        # Once for all draws: what takes time here is to trace it.
+        keys = jnp.concatenate([rule_key[None], jax.random.split(more_key, draws - 1)])
+        choices = jax.vmap(rules_choice)(keys)
+        settled = Policy(belief, _Settled(choices[0]), policy.floor)
+        played = settled.select(floor_key, state, actions)
+        return jnp.argmax(played), jnp.sum(jnp.all(choices == played, axis=1))
 
     return jax.vmap(one)(tasks)
 

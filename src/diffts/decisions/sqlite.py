@@ -201,6 +201,8 @@ class SQLiteStore(DecisionStore):
         """What SQLite complains of, in one line that names the file."""
         try:
             yield
+        except sqlite3.IntegrityError as error:
+            raise InvalidInputError(f"decision: cannot be kept ({error})") from None
         except sqlite3.OperationalError as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             busy = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

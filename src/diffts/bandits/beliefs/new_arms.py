@@ -76,11 +76,11 @@ class NewArmsBelief(Belief):
         return NewArmsState(history, known)
 
     def draw_one(self, key: KeyArray, state: NewArmsState) -> Float[Array, " K+J"]:
-        """One draw of the known arms, and one of each new one."""
-        known_key, new_key = jax.random.split(key)
+        """One draw of the known arms, the same as without new ones; and one of each of those."""
+        new_key = jax.random.fold_in(key, 2**31 - 1)
         mean, std = self._gaussians(state)
         new = mean + std * jax.random.normal(new_key, mean.shape)
-        return jnp.concatenate([self.known.draw_one(known_key, state.known), new])
+        return jnp.concatenate([self.known.draw_one(key, state.known), new])
 
     def moments(
         self, state: NewArmsState, draws: Float[Array, "n K+J"]
