@@ -282,3 +282,10 @@ def test_every_acknowledged_reward_is_there_once_whoever_is_killed(tmp_path):
             rewards = [row[1] for row in kept if row[2:] == (task, arm)]
             assert (totals.pulls, totals.sum) == (len(rewards), sum(rewards))
     assert sum(t.pulls for one in past.values() for t in one.totals.values()) == len(kept)
+
+
+def test_what_is_acknowledged_is_on_the_disk(tmp_path):
+    """A power cut cannot be tried here: SQLite is told to wait for the disk."""
+    connection = SQLiteStore(tmp_path / FILE)._connection
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -113,7 +113,7 @@ class Decisions:
             return []
         offers = _offers(among, len(names))
         ids = [secrets.token_hex(16) for _ in names]
-        known, arms = self._situations(names, offers)
+        known, new = self._situations(names, offers)
         known.words[:] = self._words(ids)
         known.rounds[:] += _times_before(names)
         chosen, chances = batch.choose(self._policy, self._base, known, self._chances)
@@ -122,7 +122,7 @@ class Decisions:
             Made(
                 id=ids[row],
                 task=name,
-                arm=arms[chosen[row]],
+                arm=self._named(chosen[row], new[row]),
                 chance=None if chances is None else float(chances[row]),
                 offered=offers[row],
                 time=time,
@@ -156,9 +156,9 @@ class Decisions:
     def advice(self, task: Any, among: Sequence[Any] | None = None) -> BestArmAdvice:
         """The arm to settle for, whatever the rule, and how likely it is a best one."""
         name = as_name("task", task)
-        known, arms = self._situations([name], _offers(among, 1))
+        known, new = self._situations([name], _offers(among, 1))
         chosen, chances = batch.advise(self._policy, known)
-        return BestArmAdvice(arms[chosen[0]], float(chances[0]))
+        return BestArmAdvice(self._named(chosen[0], new[0]), float(chances[0]))
 
     def history(self, task: Any) -> dict[str, Totals]:
         """The rewards of a task so far, by arm; of arms that are no longer on offer, too."""
@@ -182,16 +182,22 @@ class Decisions:
 
     def _situations(
         self, tasks: Sequence[str], offers: Sequence[tuple[str, ...] | None]
-    ) -> tuple[batch.Tasks, list[str]]:
-        """What is known of some tasks, and the names of all arms in it."""
+    ) -> tuple[batch.Tasks, list[list[str]]]:
+        """What is known of some tasks, and the new arms of each: those on offer or ever pulled.
+
+        They have places of their own in each task, so that it does not matter what the others have.
+        """
         past = self._store.past(tasks)
-        named = [*(one or () for one in offers), *(past[task].totals for task in past)]
-        new = sorted({arm for arms in named for arm in arms if arm not in self._number})
-        fitted, places = len(self.fitted.arms), batch.padded_new(len(new))
-        arms = [*self.fitted.arms, *new]
-        number = self._number | {arm: fitted + place for place, arm in enumerate(new)}
+        new = [
+            sorted({arm for arm in (*(offer or ()), *past[task].totals) if arm not in self._number})
+            for task, offer in zip(tasks, offers, strict=True)
+        ]
+        fitted, places = len(self.fitted.arms), batch.padded_new(max(map(len, new)))
         known = batch.Tasks.empty(len(tasks), fitted, places)
         for row, (task, offer) in enumerate(zip(tasks, offers, strict=True)):
+            number = self._number
+            if new[row]:
+                number = number | {arm: fitted + place for place, arm in enumerate(new[row])}
             known.rounds[row] = past[task].rounds
             known.offered[row] = np.arange(fitted + places) < (fitted if offer is None else 0)
             known.offered[row, [number[arm] for arm in offer or ()]] = True
@@ -199,25 +205,31 @@ class Decisions:
                 known.counts[row, number[arm]] = totals.pulls
                 known.sums[row, number[arm]] = totals.sum
                 known.squares[row, number[arm]] = totals.squares
-        if new:
-            self._fill_in_laws(known, tasks, past, new)
-        return known, arms
+        if places:
+            self._fill_in_laws(known, [past[task] for task in tasks], new)
+        return known, new
 
     def _fill_in_laws(
-        self, known: batch.Tasks, tasks: Sequence[str], past: dict[str, Past], new: Sequence[str]
+        self, known: batch.Tasks, past: Sequence[Past], new: Sequence[Sequence[str]]
     ) -> None:
-        """What each task may think of each new arm, given the others."""
+        """What each task may think of each of its new arms, given the other tasks."""
         if self._noise_std is None:  # before any pull: what the log has told
-            noise = self._policy.belief.noise
-            self._noise_std = float(noise.std(History.empty(1))[0])
-        elsewhere = self._store.elsewhere(new)
-        for place, arm in enumerate(new):
-            of_others = law_of_new_arm(self.fitted.new_arms, self._noise_std, elsewhere[arm])
-            for row, task in enumerate(tasks):
-                own, law = past[task].totals.get(arm), of_others
-                if own is not None:
-                    law = law_of_new_arm(self.fitted.new_arms, self._noise_std, elsewhere[arm], own)
-                known.new_mean[row, place], known.new_std[row, place] = law
+            self._noise_std = float(self._policy.belief.noise.std(History.empty(1))[0])
+        law, noise = self.fitted.new_arms, self._noise_std
+        elsewhere = self._store.elsewhere([arm for arms in new for arm in arms])
+        untried = {arm: law_of_new_arm(law, noise, seen) for arm, seen in elsewhere.items()}
+        for row, arms in enumerate(new):
+            for place, arm in enumerate(arms):
+                own = past[row].totals.get(arm)
+                here = (
+                    untried[arm] if own is None else law_of_new_arm(law, noise, elsewhere[arm], own)
+                )
+                known.new_mean[row, place], known.new_std[row, place] = here
+
+    def _named(self, number: int, new: Sequence[str]) -> str:
+        """An arm by its number in a task."""
+        fitted = self.fitted.arms
+        return fitted[number] if number < len(fitted) else new[number - len(fitted)]
 
 
 def _offers(among: Any, tasks: int) -> list[tuple[str, ...] | None]:
