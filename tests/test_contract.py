@@ -12,6 +12,7 @@ from diffts import DiffusionPrior, InvalidInputError
 from diffts.bandits import RULES, Agent, BestArm, History, Policy, TopK, beliefs, make_rule
 from diffts.bandits.actions import BestOffered, ShortestPath
 from diffts.bandits.policies import POLICIES, make_policy
+from diffts.diffusion import Gaussian
 from diffts.stacking import stack, unstack
 from four_arms import (
     ARMS,
@@ -135,10 +136,15 @@ def make_belief(kind, single_arm=True):
         return kind(GAUSSIAN, NOISE)
     if kind is beliefs.MixtureBelief:
         return kind(MIXTURE, NOISE, single_arm=single_arm)
+    if kind is beliefs.NewArmsBelief:
+        return kind(
+            beliefs.MixtureBelief(PAIR, NOISE, single_arm=single_arm), [0.1, 0.4], [0.5, 0.6]
+        )
     prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
     return kind(prior, NOISE, steps=5, single_arm=single_arm)
 
 
+PAIR = Gaussian(MEAN[:2], COVARIANCE[:2, :2])  # of four arms, two are new
 ABSTRACT = {"Belief", "HistoryBelief", "HistoryState", "State"}
 BELIEFS = [getattr(beliefs, name) for name in beliefs.__all__ if name not in ABSTRACT]
 each_belief = pytest.mark.parametrize("kind", BELIEFS, ids=lambda kind: kind.__name__)

@@ -17,6 +17,7 @@ from diffts._version import __version__
 from diffts.cli.accuracy import accuracy
 from diffts.cli.compare import compare
 from diffts.cli.console import complain, say
+from diffts.cli.decide import decide_commands
 from diffts.cli.demo import demo
 from diffts.cli.groups import groups
 from diffts.cli.inspect import inspect
@@ -129,6 +130,12 @@ def check_device() -> None:
         raise DifftsError(f"JAX_PLATFORMS={asked}: no such device here{why}") from None
 
 
+def prepare() -> None:
+    """Set JAX up as the command line has it."""
+    turn_on_compile_cache()
+    check_device()
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         say(f"diffts {__version__}")
@@ -138,6 +145,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 @explained
 def _common(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
@@ -145,9 +153,10 @@ def _common(
 ) -> None:
     """Thompson sampling with a learned diffusion prior."""
     del version
-    turn_on_compile_cache()
-    check_device()
+    if context.invoked_subcommand != "decide":  # most of it does without JAX
+        prepare()
 
 
 for _command, _example in COMMANDS.items():
     app.command(epilog=f"Example:  {_example}")(explained(_command))
+app.add_typer(decide_commands(explained, prepare))

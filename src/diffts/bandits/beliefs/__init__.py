@@ -5,6 +5,7 @@ from diffts.bandits.beliefs.diffusion import DiffusionBelief
 from diffts.bandits.beliefs.empirical import EmpiricalBelief
 from diffts.bandits.beliefs.independent import IndependentBelief
 from diffts.bandits.beliefs.mixture import MixtureBelief
+from diffts.bandits.beliefs.new_arms import NewArmsBelief
 
 __all__ = [
     "Belief",
@@ -14,5 +15,6 @@ __all__ = [
     "HistoryState",
     "IndependentBelief",
     "MixtureBelief",
+    "NewArmsBelief",
     "State",
 ]
