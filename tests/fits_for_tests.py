@@ -66,17 +66,19 @@ def example_facts(advice="use it", *, arms=None, binary=False):
             "coverage": {"0.5": 0.53 - 0.001 * regret, "0.9": 0.91 - 0.002 * regret},
             "regret": {"10": 0.25 * regret, "30": 0.5 * regret, "100": regret},
             "regret_se": {"10": 0.2 * spread, "30": 0.4 * spread, "100": spread},
-            "reward": {n: 0.78 - regret * k for n, k in zip(SPANS, (0.014, 0.009, 0.006))},
+            "reward": {"10": 0.78 - 0.014 * regret, "30": 0.78 - 0.009 * regret,
+                       "100": 0.78 - 0.006 * regret},
             "reward_se": dict.fromkeys(SPANS, error),
             "gap": regret - missed[chosen], "gap_se": 0.0 if kind == chosen else 0.8 * spread,
             "seconds": seconds, "note": None,
         }
-        for (kind, regret), seconds in zip(missed.items(), (0.3, 4.2, 21.0, 190.0))
+        for (kind, regret), seconds in zip(missed.items(), (0.3, 4.2, 21.0, 190.0), strict=True)
     ]  # fmt: skip
     if few:  # the last one was never fitted
         judged[-1] = {"kind": "diffusion", "note": "left out: fewer than 100 tasks to learn from"}
     baselines = [
-        {"name": name, "reward": dict(zip(SPANS, reward)), "reward_se": dict.fromkeys(SPANS, error),
+        {"name": name, "reward": dict(zip(SPANS, reward, strict=True)),
+         "reward_se": dict.fromkeys(SPANS, error),
          "regret": dict.fromkeys(SPANS, 30.0)}
         for name, reward in (
             ("as logged", (0.42, 0.43, 0.43) if not few else (0.56, 0.57, 0.57)),
@@ -86,9 +88,9 @@ def example_facts(advice="use it", *, arms=None, binary=False):
     ]  # fmt: skip
     return {
         "log": {
-            "rows_read": 21_934 * n_tasks // 1840, "rows_used": 21_877 * n_tasks // 1840,
+            "rows_read": 12 * n_tasks + 57, "rows_used": 12 * n_tasks,
             "dropped": {"no reward": 41, "duplicate row": 16}, "tasks": n_tasks, "arms": len(arms),
-            "pulls": 21_877 * n_tasks // 1840, "observed_share": 0.41, "reward_mean": 0.437,
+            "pulls": 12 * n_tasks, "observed_share": 0.41, "reward_mean": 0.437,
             "low": -0.62, "high": 1.71, "first": "2025-03-01T00:04:11+00:00",
             "last": "2025-05-31T23:58:02+00:00", "binary": binary, "noise_std": 0.2031,
             "rare_arms": arms[-2:] if len(arms) > 2 else [],
@@ -108,7 +110,7 @@ def example_facts(advice="use it", *, arms=None, binary=False):
         "chosen": chosen,
         "why": {
             "diffusion": "The diffusion model missed the least reward, clearly less than the next.",
-            "gaussian": "The Gaussian is the simplest belief within one standard error of the best.",
+            "gaussian": "The Gaussian is the simplest within one standard error of the best.",
         }[chosen],
         "learning_curve": [
             {"tasks": max(n_tasks // part, 5), "regret": missed[chosen] * (1 + 0.35 * i),
@@ -123,19 +125,24 @@ def example_facts(advice="use it", *, arms=None, binary=False):
 
 
 def example_fit(advice="use it", *, arms=None, tasks=80, facts=None, binary=False, seed=0):
-    """A fit with some structure (groups of four arms go together), and the log's means (N, K)."""
+    """A fit with some structure (groups of three arms go together), and the log's means (N, K)."""
     arms = arm_names(16) if arms is None else list(arms)
     facts = example_facts(advice, arms=arms, binary=binary) if facts is None else facts
     n_arms, generator = len(arms), np.random.default_rng(seed)
-    groups = (np.arange(n_arms)[:, None] // 4 == np.arange((n_arms + 3) // 4)) * 1.0
+    groups = (np.arange(n_arms)[:, None] // 3 == np.arange((n_arms + 2) // 3)) * 1.0
+    groups *= 1 - 0.05 * (np.arange(n_arms) % 7)[:, None]
     means = 0.55 - 0.02 * (np.arange(n_arms) % 15)
     covariance = 0.05 * groups @ groups.T + 0.012 * np.eye(n_arms)
-    covariance -= 0.02 * (np.outer(groups[:, 0], groups[:, -1]) + np.outer(groups[:, -1], groups[:, 0]))
+    first, second = groups[:, 0], groups[:, 1 % groups.shape[1]]
+    if n_arms > 3:
+        covariance -= 0.03 * (np.outer(first, second) + np.outer(second, first))
     law = Gaussian(means, covariance)
     kind = facts.get("chosen", "gaussian")
     if kind == "diffusion":  # drawn as a mixture: a network would take minutes to learn
         kind, law = "mixture", GaussianMixture([0.5, 0.5], [means, means + 0.2], [covariance] * 2)
-    past = GaussianMixture.of(law).sample(tasks, seed=seed) + 0.08 * generator.normal(size=(tasks, n_arms))
+    past = GaussianMixture.of(law).sample(tasks, seed=seed) + 0.08 * generator.normal(
+        size=(tasks, n_arms)
+    )
     past[generator.random(past.shape) > 0.6] = np.nan
     noise = BernoulliNoise() if binary else FixedNoise(0.2)
     return Fitted(kind, law, tuple(arms), noise, NewArms(0.4, 0.1, 0.2), facts), past

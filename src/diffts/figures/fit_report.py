@@ -29,7 +29,12 @@ class Mark(NamedTuple):
     value: float
     low: float
     high: float
-    look: str = "other"
+    look: str
+
+    @staticmethod
+    def of(label: str, value: float, half: float, look: str) -> Mark:
+        """A dot with an interval of this half width."""
+        return Mark(label, value, value - half, value + half, look)
 
 
 def interval_chart(
@@ -58,7 +63,9 @@ def interval_chart(
     def across(value: float) -> str:
         return f"{_GAP + (100 - 2 * _GAP) * (value - low) / (high - low):.2f}%"
 
-    grid = "".join(f'<line class="grid" x1="{across(t)}" x2="{across(t)}" y1="0" y2="100%"/>' for t in ticks)
+    grid = "".join(
+        f'<line class="grid" x1="{across(t)}" x2="{across(t)}" y1="0" y2="100%"/>' for t in ticks
+    )
     rows = []
     for title, marks in groups.items():
         if title:
@@ -102,7 +109,9 @@ def value_image(values: ArrayLike, low: float, high: float, described: str) -> s
     """Numbers ``(n, K)`` as colours from dark (``low``) to bright; NaN is transparent."""
     shown = np.asarray(values, np.float64)
     scaled = (shown - low) / (high - low) if high > low else np.full(shown.shape, 0.5)
-    colours = _matplotlib_colours("viridis")(np.ma.masked_invalid(np.clip(scaled, 0, 1)), bytes=True)
+    colours = _matplotlib_colours("viridis")(
+        np.ma.masked_invalid(np.clip(scaled, 0, 1)), bytes=True
+    )
     colours[~np.isfinite(shown)] = 0
     return _image(colours, described)
 
@@ -127,9 +136,7 @@ def _image(colours: NDArray[np.uint8], described: str) -> str:
         picture, colours, format="png", metadata={"Software": None}
     )
     data = base64.b64encode(picture.getvalue()).decode()
-    return (
-        f'<img class="pixels" alt="{html.escape(described)}" src="data:image/png;base64,{data}">'
-    )
+    return f'<img class="pixels" alt="{html.escape(described)}" src="data:image/png;base64,{data}">'
 
 
 def _matplotlib_colours(name: str) -> Any:

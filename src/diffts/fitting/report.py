@@ -14,20 +14,22 @@ from numpy.typing import ArrayLike
 
 from diffts.errors import InvalidInputError
 from diffts.files import write_file
-from diffts.fitting import report_sections as parts
 from diffts.fitting.fitted import Fitted
 from diffts.fitting.report_learned import learned
+from diffts.fitting.report_log import log, small_print
 from diffts.fitting.report_page import page
+from diffts.fitting.report_race import curve, judging, winner
+from diffts.fitting.report_verdict import expected, verdict
 from diffts.fitting.report_words import count, text
 
 _WORDS = (
     "<details><summary>The words</summary><p><strong>Task</strong>: one user, campaign or route: "
-    "something for which you decide again and again. <strong>Arm</strong>: one of the things to choose "
-    "from. <strong>Reward</strong>: what a decision brought. <strong>Belief</strong>: what is thought "
-    "of the rewards of a new task before its first decision, and how sure; every reward updates it. "
-    "<strong>Missed reward</strong> (regret): how much less the decisions brought than the task’s best "
-    "arm would have. <strong>UCB</strong>: a usual method that starts each task without past data."
-    "</p></details>"
+    "something for which you decide again and again. <strong>Arm</strong>: one of the things to "
+    "choose from. <strong>Reward</strong>: what a decision brought. <strong>Belief</strong>: what "
+    "is thought of the rewards of a new task before its first decision, and how sure; every reward "
+    "updates it. <strong>Missed reward</strong> (regret): how much less the decisions brought than "
+    "the task’s best arm would have. <strong>UCB</strong>: a usual method that starts each task "
+    "without past data.</p></details>"
 )
 
 
@@ -55,27 +57,29 @@ def write_report(fitted: Fitted, folder: str | os.PathLike[str], *, past: ArrayL
 
 def report_html(fitted: Fitted, facts: Mapping[str, Any], past: np.ndarray[Any, Any]) -> str:
     """The page; ``facts`` are plain (:func:`plain`)."""
-    log = facts.get("log") or {}
+    counts = facts.get("log") or {}
     found = " and ".join(
-        count(log[key], word) for key, word in (("tasks", "task"), ("arms", "arm")) if log.get(key)
+        count(counts[key], word)
+        for key, word in (("tasks", "task"), ("arms", "arm"))
+        if counts.get(key)
     )
     advice = text((facts.get("verdict") or {}).get("advice") or "report")
     head = (
         "<header><h1>What your log says about the next decision</h1>"
-        f"<p>{f'Learned from {found}. ' if found else ''}A task is one user, campaign or route; an arm "
-        "is one of the things to choose from.</p></header>"
+        f"<p>{f'Learned from {found}. ' if found else ''}A task is one user, campaign or route; "
+        "an arm is one of the things to choose from.</p></header>"
     )
     body = [
         head,
-        parts.verdict(facts),
-        parts.rewards(facts),
-        parts.log(facts),
-        learned(fitted, past),
-        parts.winner(facts),
-        parts.curve(facts),
-        parts.judging(facts),
+        verdict(facts),
+        expected(facts),
+        log(facts),
+        learned(fitted, facts, past),
+        winner(facts),
+        curve(facts),
+        judging(facts),
         _WORDS,
-        parts.small_print(facts),
+        small_print(facts),
     ]
     return page(f"diffts: {advice}", "\n".join(part for part in body if part))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,15 @@ from diffts.diffusion.exact import GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.figures.fit_report import colour_key, correlation_image, value_image
 from diffts.fitting.fitted import Fitted, Law
-from diffts.fitting.report_words import is_number, name, number, section, table
+from diffts.fitting.report_words import (
+    is_number,
+    name,
+    number,
+    percent,
+    section,
+    significant,
+    table,
+)
 
 _ROWS = 24  # task vectors and draws in the picture
 _DRAWS = 500  # for correlations of a diffusion prior: each is known to ± 0.045
@@ -72,22 +80,22 @@ def similar_side_by_side(correlation: NDArray[np.float64]) -> NDArray[np.intp]:
     return hierarchy.leaves_list(tree).astype(np.intp)
 
 
-def learned(fitted: Fitted, past: NDArray[np.float64]) -> str:
+def learned(fitted: Fitted, facts: Mapping[str, Any], past: NDArray[np.float64]) -> str:
     """The whole part of the page."""
     arms = fitted.arms
     if len(arms) < 2:
         only = f"<p>There is one arm only, {name(arms[0])}: nothing to choose from.</p>"
         return section("What was learned", only)
-    seen = look_into(fitted.law)
+    seen, binary = look_into(fitted.law), bool((facts.get("log") or {}).get("binary"))
     return section(
         "What was learned",
-        _side_by_side(seen, past)
+        _side_by_side(seen, past, binary)
         + _together(seen, arms, fitted.kind)
-        + _best_arms(fitted.facts.get("arms") or ()),
+        + _best_arms(facts.get("arms") or (), percent if binary else number),
     )
 
 
-def _side_by_side(seen: Learned, past: NDArray[np.float64]) -> str:
+def _side_by_side(seen: Learned, past: NDArray[np.float64], binary: bool) -> str:
     """Task vectors and draws, rows sorted by the direction in which draws vary most."""
     known = np.isfinite(past)
     most_seen = np.argsort(-known.sum(1), kind="stable")[:_ROWS]
@@ -101,6 +109,10 @@ def _side_by_side(seen: Learned, past: NDArray[np.float64]) -> str:
 
     values = np.concatenate([tasks[np.isfinite(tasks)], draws.ravel()])
     low, high = (float(end) for end in np.quantile(values, [0.02, 0.98]))
+    if binary:  # draws of a share may lie beyond what a share can be
+        low, high = max(low, 0.0), min(high, 1.0)
+    digits = significant(high - low, 2)
+    ends = [percent(end) if binary else number(end, digits) for end in (low, high)]
     panels = []
     if known.any():
         what = f"{len(tasks)} of your tasks"
@@ -110,11 +122,11 @@ def _side_by_side(seen: Learned, past: NDArray[np.float64]) -> str:
     pictures = "".join(f"<figure><figcaption>{c}</figcaption>{p}</figure>" for c, p in panels)
     return (
         "<h3>Your tasks, and made-up ones</h3>"
-        "<p>Each row is a task, each column an arm; bright is a high reward. Made-up tasks are what the "
-        "fit expects of new ones: they should look like yours. Yours are rougher, since their rewards "
-        "are noisy, and have gaps where an arm was not tried.</p>"
+        "<p>Each row is a task, each column an arm; bright is a high reward. Made-up tasks are "
+        "what the fit expects of new ones: they should look like yours. Yours are rougher, since their "
+        "rewards are noisy, and have gaps where an arm was not tried.</p>"
         f'<div class="panels">{pictures}</div>'
-        f'<div class="key"><span>{number(low)}</span>{colour_key()}<span>{number(high)}</span></div>'
+        f'<div class="key"><span>{ends[0]}</span>{colour_key()}<span>{ends[1]}</span></div>'
     )
 
 
@@ -141,10 +153,10 @@ def _together(seen: Learned, arms: Sequence[str], kind: str) -> str:
     ]
     share = number(len(clear)), number(len(pairs))
     return (
-        f"{title}<p>In a task where one of these is better than usual, so is the other, or the "
-        f"opposite. One reward then tells of both. {share[0]} of {share[1]} pairs are clearly related "
-        f"(correlation beyond ± {_CLEAR}); the strongest:</p>"
-        + table(["arms", "how", "correlation"], rows)
+        f"{title}<p>Two arms go together if both are better than usual in the same tasks: one "
+        f"reward then tells of both. {share[0]} of {share[1]} pairs are clearly related "
+        f"(correlation beyond ±{_CLEAR}). The strongest:</p>"
+        + table(["arms", "how", "correlation"], rows, words=True)
         + _map(seen, arms)
     )
 
@@ -163,11 +175,12 @@ def _map(seen: Learned, arms: Sequence[str]) -> str:
     return (
         f"<p>{which}, similar ones side by side. Blue: high together. Orange: one high, one low. "
         "Clear: unrelated. Columns are in the order of the rows.</p>"
-        f'<div class="map"><div class="labels">{labels}</div>{picture}</div>'
+        f'<div class="map" style="height:max({13 * len(shown)}px,min(60vw,24rem))">'
+        f'<div class="labels">{labels}</div>{picture}</div>'
     )
 
 
-def _best_arms(arms: Sequence[Any]) -> str:
+def _best_arms(arms: Sequence[Any], written: Callable[[Any], str]) -> str:
     """The best ones on average, and those on which tasks differ most."""
 
     def leading(key: str) -> list[Any]:
@@ -176,16 +189,22 @@ def _best_arms(arms: Sequence[Any]) -> str:
 
     def listed(title: str, key: str) -> str:
         rows = [
-            [name(a.get("name"), 24), number(a.get("mean")), number(a.get("std")), number(a.get("tasks"))]
-            for a in leading(key)
+            [
+                name(arm.get("name"), 24),
+                written(arm.get("mean")),
+                written(arm.get("std")),
+                number(arm.get("tasks")),
+            ]
+            for arm in leading(key)
         ]
-        return f"<div><h3>{title}</h3>{table(['arm', 'mean', 'spread', 'tasks'], rows)}</div>" if rows else ""
+        shown = table(["arm", "mean", "spread", "tasks"], rows)
+        return f"<div><h3>{title}</h3>{shown}</div>" if rows else ""
 
     both = listed("Best on average", "mean") + listed("Most different from task to task", "std")
     if not both:
         return ""
     return (
-        f'<div class="two">{both}</div><p class="small">Spread: how much the arm’s mean reward differs '
-        "between tasks (standard deviation). A large one is where knowing the task pays. All arms are in "
-        "report.json.</p>"
+        f'<div class="two">{both}</div><p class="small">Spread: how much the arm’s mean reward '
+        "differs between tasks (standard deviation). A large one is where knowing the task pays. "
+        "All arms are in report.json.</p>"
     )

@@ -14,7 +14,7 @@ _STYLE = """
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
 body { margin: 0; background: var(--page); color: var(--ink); overflow-wrap: break-word;
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }
 main { max-width: 58rem; margin: 0 auto; padding: 1.25rem 1rem 3rem; }
 header { margin-bottom: .75rem; }
 h1 { font-size: 1.15rem; margin: 0; font-weight: 600; }
@@ -25,7 +25,8 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
   padding: 1.1rem 1.25rem; margin-top: 1rem; }
 .small, .notes, header p { color: var(--soft); font-size: .875rem; }
 header p { margin: .1rem 0 0; }
-.verdict { border-radius: 12px; padding: 1.1rem 1.25rem; border: 1px solid; border-left-width: 8px; }
+.verdict { border-radius: 12px; padding: 1.1rem 1.25rem; border: 1px solid;
+  border-left-width: 8px; }
 .verdict.good { border-color: var(--good); background: var(--good-back); }
 .verdict.simple { border-color: var(--simple); background: var(--simple-back); }
 .verdict.more { border-color: var(--more); background: var(--more-back); }
@@ -40,7 +41,7 @@ header p { margin: .1rem 0 0; }
 .tile { border: 1px solid var(--line); border-radius: 10px; padding: .6rem .8rem; display: flex;
   flex-direction: column; min-width: 0; }
 .tile .big { font-size: 1.35rem; font-weight: 650; color: var(--accent); }
-.chart { display: grid; grid-template-columns: minmax(7rem, 13.5rem) 1fr; column-gap: .75rem;
+.chart { display: grid; grid-template-columns: minmax(6rem, 8.5rem) 1fr; column-gap: .75rem;
   align-items: center; margin: .75rem 0 1rem; }
 .chart svg { display: block; width: 100%; overflow: visible; }
 .chart .group { grid-column: 1 / -1; font-weight: 600; font-size: .9rem; padding-top: .6rem; }
@@ -59,7 +60,8 @@ th, td { text-align: right; padding: .3rem .9rem .3rem 0; border-bottom: 1px sol
   vertical-align: top; }
 th:first-child { text-align: left; font-weight: 400; }
 thead th { color: var(--soft); font-weight: 400; font-size: .8rem; vertical-align: bottom; }
-td { white-space: nowrap; } th:last-child, td:last-child { padding-right: .2rem; }
+.words th, .words td { text-align: left; } td, .whole { white-space: nowrap; }
+th:last-child, td:last-child { padding-right: .2rem; }
 .marked th, .marked td { font-weight: 600; color: var(--accent); }
 .error { color: var(--soft); font-weight: 400; font-size: .85em; }
 .facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(11.5rem, 1fr)); gap: .8rem;
@@ -74,10 +76,11 @@ figure { margin: 0; min-width: 0; } figcaption { font-size: .875rem; font-weight
   max-width: 20rem; margin: .5rem 0; }
 .key .pixels { height: .7rem; flex: 1; min-width: 0; image-rendering: auto; }
 .map { display: grid; grid-template-columns: minmax(0, max-content) minmax(0, 1fr); gap: .5rem;
-  max-width: 34rem; align-items: stretch; }
-.map .pixels { aspect-ratio: 1; height: auto; background: none; border: 1px solid var(--line); }
-.labels { display: flex; flex-direction: column; font-size: clamp(.5rem, 1.9vw, .75rem);
-  text-align: right; }
+  grid-template-rows: 100%; margin: .5rem 0 1rem;
+  max-width: 32rem; align-items: stretch; }
+.map .pixels { height: 100%; background: none; border: 1px solid var(--line); }
+.labels { display: flex; flex-direction: column; font-size: .72rem;
+  min-height: 0; text-align: right; }
 .labels span { flex: 1 1 0; min-height: 0; display: flex; align-items: center;
   justify-content: flex-end; line-height: 1; }
 .labels .name { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; max-width: 9rem; }
@@ -90,14 +93,16 @@ pre { background: var(--gap); padding: .75rem; border-radius: 8px; white-space: 
 @media (max-width: 34rem) {
   main { padding: .75rem .6rem 2rem; } section, .verdict { padding: .9rem .9rem; }
   .tiles { grid-template-columns: 1fr; gap: .5rem; }
-  .tile { flex-flow: row wrap; justify-content: space-between; align-items: baseline;
-    column-gap: .75rem; }
+  .tile { display: grid; grid-template-columns: 1fr 1fr; align-items: baseline; }
+  .tile .big, .tile .gain { text-align: right; }
   .tile .big { font-size: 1.15rem; }
   .two { grid-template-columns: 1fr; } .panels { gap: .5rem; }
-  .chart { grid-template-columns: 7.2rem 1fr; column-gap: .4rem; } .chart .label { font-size: .78rem; }
+  .chart { grid-template-columns: 6.4rem 1fr; column-gap: .4rem; }
+  .chart .label { font-size: .8rem; }
   .facts { grid-template-columns: 1fr 1fr; } table { font-size: .82rem; }
-  th, td { padding-right: .55rem; } .verdict .advice { font-size: 1.45rem; }
-  .labels .name { max-width: 5.5rem; }
+  th, td { padding-right: .55rem; } .error { display: block; }
+  .verdict .advice { font-size: 1.45rem; }
+  .labels .name { max-width: 6.5rem; } .labels { font-size: .66rem; }
 }
 @media print {
   :root { color-scheme: light; --page: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #ccc;
@@ -106,7 +111,8 @@ pre { background: var(--gap); padding: .75rem; border-radius: 8px; white-space: 
   body { font-size: 10.5pt; } main { max-width: none; padding: 0; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   section { border: 0; border-top: 1px solid var(--line); border-radius: 0; padding: .8rem 0; }
-  h2, h3 { break-after: avoid; } tr, .chart, .panels, .map, .tiles, .verdict { break-inside: avoid; }
+  h2, h3 { break-after: avoid; }
+  tr, .chart, .panels, .map, .tiles, .verdict { break-inside: avoid; }
   .scroll { overflow: visible; } details::details-content { content-visibility: visible;
     display: block; height: auto; }
 }

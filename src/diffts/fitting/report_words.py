@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 #: Half the width of a 95% interval, in standard errors.
@@ -20,21 +20,24 @@ def text(foreign: object) -> str:
     '&lt;script&gt;'
     """
     shown = "".join(
-        "\ufffd" if unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t" else letter
+        "\ufffd"
+        if unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t"
+        else letter
         for letter in str(foreign)
     )
     return html.escape(shown)
 
 
 def name(foreign: object, longest: int = 32) -> str:
-    """A name of someone else's: cut where it is long, isolated from the text around it."""
+    """A name of someone else's: cut in the middle where it is long, kept apart from other text."""
     whole = str(foreign)
     if not whole.strip():
         return f'<bdi class="name">(blank: {text(repr(whole))})</bdi>'
     if len(whole) <= longest:
         return f'<bdi class="name">{text(whole)}</bdi>'
-    title = text(whole[:200])
-    return f'<bdi class="name" title="{title}">{text(whole[: longest - 1])}…</bdi>'
+    title, tail = text(whole[:200]), (longest - 1) // 2
+    short = f"{whole[: longest - 1 - tail]}…{whole[-tail:]}"
+    return f'<bdi class="name" title="{title}">{text(short)}</bdi>'
 
 
 def names(foreign: Sequence[object], most: int = 12) -> str:
@@ -92,6 +95,15 @@ def count(n: Any, one: str, many: str | None = None) -> str:
     return f"{number(n)} {one if n == 1 else many or one + 's'}"
 
 
+def duration(seconds: Any) -> str:
+    """Seconds, or minutes where there are many."""
+    if not is_number(seconds):
+        return MISSING
+    if seconds < 1:
+        return "below 1 s"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
 class Unit(NamedTuple):
     """How the numbers of one table are written: shares of 1 in percent, the others as they are."""
 
@@ -120,6 +132,12 @@ class Unit(NamedTuple):
         written = number(value * (100.0 if self.percent else 1.0), decimals, sign=sign)
         return f"{written}%" if self.percent else written
 
+    def tick(self, value: float) -> str:
+        """A round number: as many digits as it has."""
+        shown = value * (100.0 if self.percent else 1.0)
+        decimals = len(f"{shown:.6f}".rstrip("0").partition(".")[2])
+        return f"{number(shown, decimals)}{'%' if self.percent else ''}"
+
     def interval(self, value: Any, error: Any) -> str:
         """Value ± half of its 95% interval."""
         if not is_number(value) or not is_number(error) or error == 0:
@@ -128,24 +146,32 @@ class Unit(NamedTuple):
         return f'{self.plain(value)} <span class="error">± {number(half, self.decimals)}</span>'
 
     def about(self, value: Any, error: Any) -> str:
-        """For sentences: the word 'about' where the interval is wider than 2% of the value."""
-        wide = is_number(value) and is_number(error) and HALF_WIDTH * error > 0.02 * abs(value)
-        return f"about {self.plain(value, coarser=1)}" if wide else self.plain(value)
+        """For sentences: a digit fewer, and 'about' where ± is more than 5% of the value."""
+        wide = is_number(value) and is_number(error) and HALF_WIDTH * error > 0.05 * abs(value)
+        return f"{'about ' if wide else ''}{self.plain(value, coarser=1)}"
 
 
 def table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], *, marked: Callable[[int], bool] | None = None
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    marked: int | None = None,
+    words: bool = False,
 ) -> str:
-    """A table of cells that are HTML already; the first of a row names it."""
+    """A table of cells that are HTML already; the first of a row names it.
+
+    One row may be ``marked``; cells are numbers (to the right) or ``words`` (to the left).
+    """
     top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
     body = "".join(
-        f'<tr{" class=marked" if marked and marked(i) else ""}><th scope="row">{row[0]}</th>'
+        f'<tr{" class=marked" if i == marked else ""}><th scope="row">{row[0]}</th>'
         + "".join(f"<td>{cell}</td>" for cell in row[1:])
         + "</tr>"
         for i, row in enumerate(rows)
     )
-    head_row = f"<thead><tr>{top}</tr></thead>"
-    return f'<div class="scroll"><table>{head_row}<tbody>{body}</tbody></table></div>'
+    kind = " class=words" if words else ""
+    inside = f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="scroll"><table{kind}>{inside}</table></div>'
 
 
 def facts_list(pairs: Iterable[tuple[str, str]]) -> str:
