@@ -123,8 +123,8 @@ def _side_by_side(seen: Learned, past: NDArray[np.float64], binary: bool) -> str
     return (
         "<h3>Your tasks, and made-up ones</h3>"
         "<p>Each row is a task, each column an arm; bright is a high reward. Made-up tasks are "
-        "what the fit expects of new ones: they should look like yours. Yours are rougher, since their "
-        "rewards are noisy, and have gaps where an arm was not tried.</p>"
+        "what the fit expects of new ones: they should look like yours. Yours are rougher, since "
+        "their rewards are noisy, and have gaps where an arm was not tried.</p>"
         f'<div class="panels">{pictures}</div>'
         f'<div class="key"><span>{ends[0]}</span>{colour_key()}<span>{ends[1]}</span></div>'
     )

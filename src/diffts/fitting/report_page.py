@@ -4,8 +4,8 @@ from __future__ import annotations
 
 _STYLE = """
 :root { color-scheme: light dark; --page: #f5f6f8; --card: #fff; --ink: #1c2230; --soft: #5b6474;
-  --line: #dfe3ea; --accent: #1f6fd6; --other: #8b94a3; --today: #c2570c; --good: #12804a;
-  --good-back: #e5f5ec; --simple: #1f6fd6; --simple-back: #e7f0fc; --more: #a85b00;
+  --line: #dfe3ea; --accent: #1a66c9; --other: #8b94a3; --today: #c2570c; --good: #0e6e3f;
+  --good-back: #e5f5ec; --simple: #1a5dba; --simple-back: #e7f0fc; --more: #a85b00;
   --more-back: #fdf1e0; --gap: #e9ecf1; }
 @media (prefers-color-scheme: dark) { :root { --page: #12151b; --card: #1b2029; --ink: #e7eaf0;
   --soft: #a3acbb; --line: #323a47; --accent: #6aa7f8; --other: #7d8797; --today: #f0924c;
@@ -106,8 +106,8 @@ pre { background: var(--gap); padding: .75rem; border-radius: 8px; white-space: 
 }
 @media print {
   :root { color-scheme: light; --page: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #ccc;
-    --accent: #1f6fd6; --other: #777; --today: #c2570c; --good: #12804a; --good-back: #fff;
-    --simple: #1f6fd6; --simple-back: #fff; --more: #a85b00; --more-back: #fff; --gap: #eee; }
+    --accent: #1a66c9; --other: #777; --today: #c2570c; --good: #0e6e3f; --good-back: #fff;
+    --simple: #1a5dba; --simple-back: #fff; --more: #a85b00; --more-back: #fff; --gap: #eee; }
   body { font-size: 10.5pt; } main { max-width: none; padding: 0; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   section { border: 0; border-top: 1px solid var(--line); border-radius: 0; padding: .8rem 0; }
