@@ -1,0 +1,169 @@
+"""The first part of the report: the verdict in a box, and what to expect of new tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from diffts.figures.fit_report import Mark, interval_chart
+from diffts.fitting.report_words import (
+    HALF_WIDTH,
+    Unit,
+    count,
+    is_number,
+    number,
+    percent,
+    section,
+    table,
+    text,
+)
+
+Facts = Mapping[str, Any]
+
+#: Numbers of decisions that are reported, as the facts name them.
+SPANS = ("10", "30", "100")
+_OURS = "With this fit"
+_BASELINES = {"as logged": "Today", "best arm for all": "One arm for all", "ucb1": "UCB"}
+_LOOKS = {
+    "use it": ("good", "✓"),
+    "use the simple one": ("simple", "≈"),
+    "collect more data": ("more", "+"),
+}
+
+
+def verdict(facts: Facts) -> str:
+    """The advice in a box, with its reasons and how much data is wanted."""
+    said = facts.get("verdict") or {}
+    advice = str(said.get("advice") or "no verdict")
+    look, sign = _LOOKS.get(advice, ("more", "?"))
+    reasons = "".join(f"<li>{text(reason)}</li>" for reason in said.get("reasons") or ())
+    wanted, have = said.get("tasks_wanted"), (facts.get("log") or {}).get("tasks")
+    wish = ""
+    if wanted and is_number(wanted):
+        now = f" The log has {number(have)}." if is_number(have) else ""
+        aim = f"<strong>about {count(rounded(wanted), 'task')}</strong>"
+        wish = f"<p>Aim for {aim} in all.{now}</p>"
+    return (
+        f'<div class="verdict {look}" id="verdict">'
+        f'<p class="advice"><span aria-hidden="true">{sign}</span> {text(advice.capitalize())}</p>'
+        f'<p class="headline">{text(said.get("headline") or "")}</p>{wish}'
+        f"{f'<ul>{reasons}</ul>' if reasons else ''}</div>"
+    )
+
+
+def rounded(n: float) -> int:
+    """Two significant digits are enough for a wish; upwards.
+
+    >>> rounded(1234.5), rounded(87), rounded(0.5)
+    (1300, 87, 1)
+    """
+    step = int(10 ** max(math.floor(math.log10(n)) - 1, 0))
+    return math.ceil(n / step) * step
+
+
+class Compared(NamedTuple):
+    """One way to decide: its name, its rewards with their errors, and how it looks in the chart."""
+
+    label: str
+    rewards: Facts
+    errors: Facts
+    look: str
+
+    def at(self, span: str) -> tuple[Any, Any]:
+        """Mean reward of a decision over the first ones, and its standard error, or None each."""
+        value, error = self.rewards.get(span), self.errors.get(span)
+        return (value if is_number(value) else None, error if is_number(error) else None)
+
+
+def compared(facts: Facts) -> list[Compared]:
+    """The fitted belief first, then what a new user gets today, and the others."""
+    judged = facts.get("judged") or ()
+    ours: Facts = next((row for row in judged if row.get("kind") == facts.get("chosen")), {})
+    rows = [Compared(_OURS, ours.get("reward") or {}, ours.get("reward_se") or {}, "ours")]
+    order = list(_BASELINES)
+    baselines = [(str(row.get("name")), row) for row in facts.get("baselines") or ()]
+    for known, row in sorted(baselines, key=lambda each: [*order, each[0]].index(each[0])):
+        look = "today" if known == "as logged" else "other"
+        label = _BASELINES.get(known, known)
+        rows.append(Compared(label, row.get("reward") or {}, row.get("reward_se") or {}, look))
+    return rows
+
+
+def expected(facts: Facts) -> str:
+    """Expected reward in the first decisions: three short answers, a chart and a table."""
+    rows = [row for row in compared(facts) if any(row.at(n)[0] is not None for n in SPANS)]
+    if not rows or rows[0].look != "ours":
+        return ""
+    binary = bool((facts.get("log") or {}).get("binary"))
+    unit = Unit.of([row.at(n) for row in rows for n in SPANS], percent=binary)
+    best = facts.get("best_possible") or {}
+    limits = {_first(n): best[n] for n in SPANS if is_number(best.get(n))}
+    groups = {
+        _first(n): [
+            Mark.of(row.label, value, (error or 0.0) * HALF_WIDTH, row.look)
+            for row in rows
+            for value, error in [row.at(n)]
+            if value is not None
+        ]
+        for n in SPANS
+    }
+    what = "share of successes" if binary else "mean reward of a decision"
+    chart = interval_chart(
+        groups, unit.tick, limits=limits, described=f"{what} with intervals, as in the table below"
+    )
+    cells = [[text(row.label), *(unit.interval(*row.at(n)) for n in SPANS)] for row in rows]
+    if limits:
+        cells.append(["Best possible", *(unit.plain(best.get(n)) for n in SPANS)])
+    dashed = (
+        " The dashed line is the best possible: the best arm of each task, known from the start."
+    )
+    return section(
+        "What to expect",
+        f"<p>For a new task: {what}, over its first 10, 30 and 100 decisions. "
+        f"Bars and ± are 95% intervals.{dashed if limits else ''}</p>{_tiles(rows, unit)}{chart}"
+        + table(["", *(f"first {n}" for n in SPANS)], cells, marked=0)
+        + '<p class="small">Today: what the log itself got. One arm for all: always the arm that '
+        "is best on average. UCB: a usual method that starts each task without past data.</p>",
+    )
+
+
+def _first(span: str) -> str:
+    return f"First {span} decisions"
+
+
+def _tiles(rows: Sequence[Compared], unit: Unit) -> str:
+    """What a new task gets, and what it gets today, in a few words."""
+    today = next((row for row in rows if row.look == "today"), None)
+    tiles = []
+    for n in SPANS:
+        value, error = rows[0].at(n)
+        if value is None:
+            continue
+        against = ""
+        if today and today.at(n)[0] is not None:
+            against = (
+                f'<span class="small">today: {unit.about(*today.at(n))}</span>'
+                f'<span class="gain">{gain(rows[0].at(n), today.at(n), unit)}</span>'
+            )
+        tiles.append(
+            f'<div class="tile"><span class="small">{_first(n).lower()}</span>'
+            f'<span class="big">{unit.about(value, error)}</span>{against}</div>'
+        )
+    return f'<div class="tiles">{"".join(tiles)}</div>'
+
+
+def gain(ours: tuple[Any, Any], today: tuple[Any, Any], unit: Unit) -> str:
+    """How much more than today, or that one cannot tell.
+
+    >>> gain((0.6, 0.01), (0.4, 0.01), Unit(2)), gain((0.6, 0.1), (0.4, 0.1), Unit(2))
+    ('<strong>about 50% more</strong>', 'no clear difference')
+    """
+    error = math.hypot(ours[1] or 0.0, today[1] or 0.0)
+    more, before = ours[0] - today[0], today[0]
+    if abs(more) <= HALF_WIDTH * error:
+        return "no clear difference"
+    word = "more" if more > 0 else "less"
+    if before > 0 and abs(more) < 10 * before:  # else a percentage says nothing
+        return f"<strong>about {percent(abs(more) / before)} {word}</strong>"
+    return f"<strong>{unit.about(abs(more), error)} {word}</strong>"
