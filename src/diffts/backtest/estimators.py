@@ -14,8 +14,8 @@ With the weight ``w = π(a)/p`` of each of R rounds, its reward r, and a model's
 
 Rounds of one task depend on each other; tasks do not. So the variance is that of tasks
 (cluster-robust, by linearisation): with the influence ``ψ_t`` of each round on the value, ``N/(N-1)
-Σ_tasks (Σ_t ψ_t)²``. The interval is the value and so many standard errors as Student's t has with
-N - 1 degrees of freedom.
+Σ_tasks (Σ_t ψ_t)²``. The interval is Student's t, with as many degrees of freedom
+as the variance is worth.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class Estimate(NamedTuple):
         stderr: its standard error.
         low: the lower end of the interval.
         high: the upper one.
+        freedom: degrees of freedom of that error; few if few tasks make up most of it.
         ess: the effective number of rounds (Kish): ``(Σw)²/Σw²``; of a replay, those accepted.
         gain: what it is above the mean reward of the log.
         gain_stderr: the standard error of that, paired by task.
@@ -69,6 +70,7 @@ class Estimate(NamedTuple):
     stderr: float
     low: float
     high: float
+    freedom: float
     ess: float
     gain: float
     gain_stderr: float
@@ -123,9 +125,12 @@ def estimate(name: str, given: Weighed, level: float = 0.95) -> Estimate:
     """One estimate, with its error; NaN where nothing can be said (nothing was accepted)."""
     value, influence = ESTIMATORS[name](given)
     logged, logged_influence = _mean(given.reward)
-    error, clusters = clustered_error(influence + 0.0 * value, given.cluster)
+    error, freedom = clustered_error(influence, given.cluster)
+    gain = value - logged
     gain_error, _ = clustered_error(influence - logged_influence, given.cluster)
-    reach = float(stats.t.ppf(0.5 + level / 2, clusters - 1)) * error if clusters > 1 else np.nan
+    if max(abs(gain), np.nan_to_num(gain_error)) <= 1e-12 * abs(logged):  # nothing but rounding
+        gain, gain_error = 0.0, 0.0
+    reach = float(stats.t.ppf(0.5 + level / 2, freedom)) * error
     weights = {
         "replay": given.accepted.astype(np.float64),
         "clipped-ips": np.minimum(given.weight, given.clip),
@@ -136,8 +141,9 @@ def estimate(name: str, given: Weighed, level: float = 0.95) -> Estimate:
         stderr=error,
         low=value - reach,
         high=value + reach,
+        freedom=freedom,
         ess=effective_size(weights),
-        gain=value - logged,
+        gain=gain,
         gain_stderr=gain_error,
     )
 
@@ -152,18 +158,23 @@ def effective_size(weights: Floats) -> float:
     return float(np.sum(weights)) ** 2 / squares if squares > 0 else 0.0
 
 
-def clustered_error(influence: Floats, cluster: Integers) -> tuple[float, int]:
-    """Standard error of a sum of influences, and how many clusters have any part in it.
+def clustered_error(influence: Floats, cluster: Integers) -> tuple[float, float]:
+    """Standard error of a sum of influences, and its degrees of freedom.
 
-    A cluster that has none (a task of which a replay accepts nothing) tells nothing of the error.
+    With ``u_i`` the sum over cluster i, of N: ``s² = N/(N-1) Σ u_i²``. Where few clusters make up
+    the variance (one click in a thousand tasks), it is itself not well known: with the kurtosis
+    ``κ = N Σu⁴/(Σu²)²`` it has ``2N/(κ - 1)`` degrees of freedom (Satterthwaite), at most N - 1.
+    Where nothing varies, nothing is known of the error: NaN.
     """
     sums = np.bincount(cluster, influence)
-    taking_part = int(np.count_nonzero(np.bincount(cluster, influence != 0)))
-    if taking_part == 0 and np.isfinite(sums).all():
-        return 0.0, len(sums)  # all the same: nothing varies
-    if taking_part < 2:
-        return float("nan"), taking_part
-    return float(np.sqrt(taking_part / (taking_part - 1) * np.sum(sums**2))), taking_part
+    # A task of which a replay accepts nothing tells nothing of the error.
+    sums = sums[np.bincount(cluster, influence != 0) > 0]
+    count, total = len(sums), float(np.sum(sums**2))
+    if count < 2 or total <= 0:
+        return float("nan"), float("nan")
+    kurtosis = count * float(np.sum((sums**2 / total) ** 2))
+    freedom = 2 * count / max(kurtosis - 1.0, 1e-9)
+    return float(np.sqrt(count / (count - 1) * total)), float(np.clip(freedom, 1.0, count - 1))
 
 
 def _mean(values: Floats) -> Influence:

@@ -12,7 +12,16 @@ from diffts.backtest.estimators import ESTIMATORS, Weighed, estimate
 from diffts.backtest.models import ArmMeans, GivenRewards, PosteriorMeans, RewardModel
 from diffts.backtest.result import BacktestResult, Row
 from diffts.backtest.rounds import LoggedRounds
-from diffts.backtest.support import FEW_TASKS, NoOverlapError, Support, Tally, doubts, refuse
+from diffts.backtest.support import (
+    FEW_FREEDOM,
+    FEW_ROUNDS,
+    FEW_TASKS,
+    NoOverlapError,
+    Support,
+    Tally,
+    doubts,
+    refuse,
+)
 from diffts.backtest.targets import (
     FixedArm,
     GivenChances,
@@ -108,9 +117,14 @@ def backtest(
         if "replay" in names:
             accepted = targets[name].accepted(rounds, given.weight, bound, seed + number)
             given = given._replace(accepted=accepted)
-            if not accepted.any():
-                warnings.append(f"{name}: the replay accepts no round")
-        rows += [Row(name, one, estimate(one, given, level)) for one in names]
+            if int(accepted.sum()) < FEW_ROUNDS:
+                warnings.append(f"{name}: the replay accepts {int(accepted.sum())} rounds alone")
+        found = {one: estimate(one, given, level) for one in names}
+        rows += [Row(name, one, its) for one, its in found.items()]
+        if few := [one for one, its in found.items() if not its.freedom >= FEW_FREEDOM]:
+            warnings.append(
+                f"{name}: few tasks make up the error of {', '.join(few)}: intervals are rough"
+            )
     if len(refused.keys() & own.keys()) == len(own):
         raise NoOverlapError(next(refused[name] for name in own))
     facts = {

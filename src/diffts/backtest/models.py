@@ -5,6 +5,7 @@ No model sees the reward of the round that it is asked about, or estimates would
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +19,8 @@ from diffts.validation import finite_array
 
 #: Parts that tasks are split into: each is judged with what the others have taught.
 FOLDS = 5
+#: Of the other parts, those that an arm for everyone is chosen by, and those that judge.
+CHOOSING, JUDGING = (1, 2), (3, 4)
 #: Rounds that the mean of all rewards is worth to each arm: one lucky round wins nothing.
 STRENGTH = 10.0
 
@@ -31,19 +34,28 @@ class RewardModel(Protocol):
 
 
 class ArmMeans:
-    """The mean reward of each arm over the tasks of the other parts (cross-fitting by task).
+    """The mean reward of each arm over the tasks of other parts (cross-fitting by task).
 
     ``q(a) = (s r̄ + Σ r) / (s + n)``, with the sum over the n rounds of the arm, and r̄ of all.
+
+    Args:
+        rounds: the log.
+        seed: of the split.
+        parts: which others, counted on from each part. An arm that is chosen by some parts is
+            judged by the rest, or the luck that had it chosen would count for it.
     """
 
-    def __init__(self, rounds: LoggedRounds, seed: int = 0) -> None:
+    def __init__(self, rounds: LoggedRounds, seed: int = 0, parts: Sequence[int] = JUDGING) -> None:
         self._fold = folds(rounds, seed)
         shape = (FOLDS, rounds.n_arms)
         cell = self._fold * rounds.n_arms + rounds.arm
         size = FOLDS * rounds.n_arms
         counts = np.bincount(cell, minlength=size).reshape(shape)
         sums = np.bincount(cell, rounds.reward, minlength=size).reshape(shape)
-        others, totals = counts.sum(0) - counts, sums.sum(0) - sums
+        others, totals = (
+            np.sum([np.roll(table, -part, axis=0) for part in parts], axis=0)
+            for table in (counts, sums)
+        )
         overall = totals.sum(1) / np.maximum(others.sum(1), 1)
         self.means = (STRENGTH * overall[:, None] + totals) / (STRENGTH + others)  # (FOLDS, K)
 

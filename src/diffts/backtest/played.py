@@ -30,6 +30,8 @@ from diffts.seeding import KeyArray
 WORKING_BYTES = 2**26
 #: Tasks that are replayed together.
 TASKS_AT_ONCE = 256
+#: Rounds of a compiled piece of a replay: one program for tasks of any length.
+SEGMENT = 32
 
 
 def chances(
@@ -103,58 +105,60 @@ def replay(
     begins = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     accepted = np.zeros(len(rounds), bool)
     fitting = max(1, WORKING_BYTES // (_state_bytes(policy) + 8 * draws * rounds.n_arms))
-    in_order = np.argsort(lengths, kind="stable")
+    batch = min(TASKS_AT_ONCE, fitting, padded_size(rounds.n_tasks))
     # Tasks of like length together: a batch is as long as its longest task.
-    classes = np.array([_power_of_four(int(n)) for n in lengths[in_order]])
-    for length in np.unique(classes):
-        tasks = in_order[classes == length]
-        batch = min(TASKS_AT_ONCE, fitting, padded_size(len(tasks)))
-        for first in range(0, len(tasks), batch):
-            some = tasks[first : first + batch]
-            place = begins[some][:, None] + np.arange(length)
-            there = np.arange(length) < lengths[some][:, None]
-            place = np.where(there, place, 0)
-            offered = rounds.on_offer()[place] if rounds.offered is not None else None
-            columns = (
-                rounds.arm[place],
-                rounds.reward[place].astype(np.float32),
-                (bound * rounds.propensity[place]).astype(np.float32),
-                rounds.row[place],
-                there,
-            )
-            columns, offered = _padded((columns, offered), batch)
-            taken = _replay(policy, columns, offered, jnp.asarray(rounds.played), key, draws)
-            accepted[place[there]] = np.asarray(taken)[: len(some)][there]
+    in_order = np.argsort(lengths, kind="stable")
+    for first in range(0, rounds.n_tasks, batch):
+        tasks = in_order[first : first + batch]
+        states = _initial_states(policy, batch)
+        for start in range(0, int(lengths[tasks].max()), SEGMENT):
+            steps = start + np.arange(SEGMENT)
+            there = steps < lengths[tasks][:, None]
+            place = np.where(there, begins[tasks][:, None] + steps, 0)
+            columns = {
+                "arm": rounds.arm[place],
+                "reward": rounds.reward[place].astype(np.float32),
+                "scaled": (bound * rounds.propensity[place]).astype(np.float32),
+                "row": rounds.row[place],
+                "there": there,
+            }
+            if rounds.offered is not None:
+                columns["offered"] = rounds.offered[place]
+            columns = _padded(columns, batch)
+            states, taken = _replay(policy, states, columns, jnp.asarray(rounds.played), key, draws)
+            accepted[place[there]] = np.asarray(taken)[: len(tasks)][there]
     return accepted
+
+
+@eqx.filter_jit
+def _initial_states(policy: Policy, count: int) -> Any:
+    return jax.vmap(lambda _: policy.init())(jnp.arange(count))
 
 
 @eqx.filter_jit
 def _replay(
     policy: Policy,
-    columns: tuple[Array, ...],
-    offered: Bool[Array, "N T K"] | None,
+    states: Any,
+    columns: dict[str, Array],
     played: Bool[Array, " K"],
     key: KeyArray,
     draws: int,
-) -> Bool[Array, "N T"]:
+) -> tuple[Any, Bool[Array, "N T"]]:
+    """Some rounds of some tasks; with the states after them."""
     arms = jnp.arange(policy.n_arms)
 
-    def one_round(state: Any, given: Any) -> tuple[Any, Array]:
-        (arm, reward, scaled, row, there), mask = given
-        actions = BestOffered(played if mask is None else mask)
-        choice, coin = jax.random.split(jax.random.fold_in(key, row))
+    def one_round(state: Any, given: dict[str, Array]) -> tuple[Any, Array]:
+        actions = BestOffered(given.get("offered", played))
+        choice, coin = jax.random.split(jax.random.fold_in(key, given["row"]))
         keys = jax.random.split(choice, draws)
         chosen = jax.vmap(lambda one: policy.select(one, state, actions))(keys)
-        chance = jnp.mean(chosen[:, arm])
-        accept = there & (jax.random.uniform(coin) * scaled < chance)
-        action = arms == arm
-        after = policy.update(state, action, jnp.where(action, reward, 0.0))
+        chance = jnp.mean(chosen[:, given["arm"]])
+        accept = given["there"] & (jax.random.uniform(coin) * given["scaled"] < chance)
+        action = arms == given["arm"]
+        after = policy.update(state, action, jnp.where(action, given["reward"], 0.0))
         return jax.tree.map(lambda new, old: jnp.where(accept, new, old), after, state), accept
 
-    def one_task(columns: Any, offered: Any) -> Bool[Array, " T"]:
-        return jax.lax.scan(one_round, policy.init(), (columns, offered))[1]
-
-    return jax.vmap(one_task)(columns, offered)
+    return jax.vmap(lambda state, own: jax.lax.scan(one_round, state, own))(states, columns)
 
 
 def check(policy: Policy, rounds: LoggedRounds) -> None:
@@ -170,18 +174,6 @@ def check(policy: Policy, rounds: LoggedRounds) -> None:
 def _state_bytes(of: Policy | Belief) -> int:
     leaves = jax.tree.leaves(eqx.filter_eval_shape(of.init))
     return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-
-
-def _power_of_four(size: int) -> int:
-    """The next power: few lengths, so that few programs are compiled.
-
-    >>> [_power_of_four(size) for size in (1, 4, 5)]
-    [1, 4, 16]
-    """
-    power = 1
-    while power < size:
-        power *= 4
-    return power
 
 
 def _padded(tree: Any, size: int) -> Any:

@@ -22,6 +22,8 @@ LEAST_SHARE = 0.95
 ERRORS = 4.0
 #: Effective rounds, and tasks, below which estimates are said to rest on little.
 FEW_ROUNDS, FEW_TASKS = 30.0, 20
+#: Degrees of freedom of an error below which an interval is said to be rough.
+FEW_FREEDOM = 5.0
 
 ADVICE = "log with a floor, a least chance of every arm (floor=0.01, say)"
 
@@ -80,10 +82,11 @@ class Tally:
     def support(self, rounds: LoggedRounds, weights: Floats) -> Support:
         """The whole of it."""
         count, mean = len(rounds), float(weights.mean())
+        error = clustered_error((weights - mean) / count, rounds.clusters)[0]
         return Support(
             share_on_logged_arms=self.on_logged_arms / count,
             mean_weight=mean,
-            mean_weight_stderr=clustered_error((weights - mean) / count, rounds.clusters)[0],
+            mean_weight_stderr=0.0 if np.isnan(error) else error,
             known_missing=max(0.0, self.missing / count),
             largest_weight=float(weights.max()),
             effective_rounds=effective_size(weights),

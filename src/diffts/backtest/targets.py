@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from diffts.backtest import played
-from diffts.backtest.models import ArmMeans, rows_of
+from diffts.backtest.models import CHOOSING, ArmMeans, rows_of
 from diffts.backtest.rounds import Floats, LoggedRounds
 from diffts.bandits.policy import Policy
 from diffts.errors import InvalidInputError
@@ -88,11 +88,11 @@ class FixedArm(Target):
 class MostPopular(Target):
     """The arm on offer with the highest mean reward over other tasks, for everyone.
 
-    Tasks are split into parts; the arm of one part is that of the others (see ``ArmMeans``).
+    Tasks are split into parts; the arm of one part is chosen by two others (see ``ArmMeans``).
     """
 
     def __init__(self, rounds: LoggedRounds, seed: int = 0) -> None:
-        self._means = ArmMeans(rounds, seed)
+        self._means = ArmMeans(rounds, seed, CHOOSING)
 
     def chances(self, rounds: LoggedRounds, start: int, stop: int) -> Chances:
         """1 for the best of the others' arms."""
