@@ -15,6 +15,7 @@ import typer
 
 from diffts._version import __version__
 from diffts.cli.accuracy import accuracy
+from diffts.cli.backtest import backtest
 from diffts.cli.compare import compare
 from diffts.cli.console import complain, say
 from diffts.cli.decide import decide_commands
@@ -32,6 +33,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     compare: "diffts compare popular-niche --policies diffts,gts-full --horizon 500 --seeds 3",
     train: "diffts train popular-niche --out priors/popular-niche --data imperfect",
     inspect: "diffts inspect priors/popular-niche",
+    backtest: "diffts backtest fitted logs.csv --propensity p --rule thompson --json result.json",
     accuracy: "diffts accuracy --sampler moment --steps 20 --json rows.json",
     groups: "diffts groups --network residual-mlp --json scores.json",
     reproduce: "diffts reproduce main groups --profile smoke --out out/reproduce",
