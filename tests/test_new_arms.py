@@ -171,7 +171,7 @@ def after(belief, pulls=PULLS):
 @pytest.mark.parametrize("noise", [FixedNoise(0.2), PooledNoise(0.2), BernoulliNoise(0.4)])
 @pytest.mark.parametrize("single_arm", [True, False], ids=["arm", "set"])
 def test_beside_a_gaussian_it_is_one_gaussian_of_all_arms(noise, single_arm):
-    """Exactly so with a number for the noise; else the known arms know the noise from themselves."""
+    """Exactly so with a number for the noise; else known arms know it from themselves."""
     belief = NewArmsBelief(MixtureBelief(KNOWN, noise, single_arm=single_arm), MEANS, STDS)
     whole = MixtureBelief(ALL, noise, single_arm=single_arm)
     pulls = PULLS if noise.constant else PULLS[1:3] + PULLS[4:6]  # of new arms alone

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from diffts.errors import DifftsError as DifftsError
     from diffts.errors import InvalidInputError as InvalidInputError
     from diffts.evidence import Evidence as Evidence
+    from diffts.fitting import Fitted as Fitted
+    from diffts.fitting import fit as fit
     from diffts.learning import Procedure as Procedure
     from diffts.learning import TrainingConfig as TrainingConfig
     from diffts.learning import learn_prior as learn_prior
@@ -39,6 +41,7 @@ _NAMES = {
     "diffusion.prior": "DiffusionPrior",
     "errors": "ArtifactError DifftsError InvalidInputError",
     "evidence": "Evidence",
+    "fitting": "Fitted fit",
     "learning": "Procedure TrainingConfig learn_prior",
     "priors": "builtin_prior",
 }

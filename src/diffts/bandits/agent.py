@@ -22,7 +22,7 @@ from diffts.bandits.arm_names import ArmNames
 from diffts.bandits.beliefs import State
 from diffts.bandits.history import History
 from diffts.bandits.identity import identity, what_differs
-from diffts.bandits.noise import NoiseLike
+from diffts.bandits.noise import NoiseLike, noise_from_json
 from diffts.bandits.policies import DiffTS
 from diffts.bandits.policy import Advice, Policy
 from diffts.bandits.rules import Rule
@@ -254,7 +254,8 @@ class ThompsonSampling(Agent):
 
     Args:
         prior: the diffusion prior.
-        noise_std: assumed standard deviation of one reward.
+        noise_std: assumed standard deviation of one reward; may be left out for a prior that was
+            fitted to a log, which told it. So may the names.
         arms: names of the arms; by default the numbers 0 to K-1.
         actions: what may be played; single arms by default.
         rule, horizon, floor: as in :class:`Agent`; Thompson sampling by default.
@@ -272,7 +273,7 @@ class ThompsonSampling(Agent):
     def __init__(
         self,
         prior: DiffusionPrior,
-        noise_std: NoiseLike,
+        noise_std: NoiseLike | None = None,
         *,
         arms: Sequence[Any] | None = None,
         actions: Actions | None = None,
@@ -284,6 +285,12 @@ class ThompsonSampling(Agent):
         variance: str = "calibrated",
         seed: Seed | None = None,
     ) -> None:
+        told = prior.metadata if isinstance(prior, DiffusionPrior) else {}
+        if noise_std is None:
+            if "noise" not in told:
+                raise InvalidInputError("noise_std: none given, and this prior does not know it")
+            noise_std = noise_from_json(told["noise"])
+        arms = told.get("arms") if arms is None else arms
         policy = DiffTS(
             prior,
             noise_std,

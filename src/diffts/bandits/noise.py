@@ -8,6 +8,7 @@ task alone, so that a state can be worked out anew from it.
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias, final
 
 import equinox as eqx
@@ -264,6 +265,26 @@ def as_noise(value: Any) -> Noise:
             )
         return NOISES[value]()
     return FixedNoise(value)
+
+
+_BY_NAME: dict[str, type[Noise]] = {"fixed": FixedNoise, **NOISES}
+
+
+def noise_to_json(noise: Noise) -> dict[str, Any]:
+    """A noise as plain numbers, to be kept with what was learned."""
+    (name,) = [name for name, kind in _BY_NAME.items() if isinstance(noise, kind)]
+    numbers = {k: None if v is None else float(v) for k, v in vars(noise).items()}
+    return {"name": name, **numbers}
+
+
+def noise_from_json(content: Mapping[str, Any]) -> Noise:
+    """The noise that :func:`noise_to_json` wrote.
+
+    >>> noise_from_json(noise_to_json(FixedNoise(0.5))).std(History.empty(1)).tolist()
+    [0.5]
+    """
+    numbers = {name: value for name, value in content.items() if name != "name"}
+    return _BY_NAME[content["name"]](**numbers)
 
 
 def number_or_word(text: str) -> float | str:

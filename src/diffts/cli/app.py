@@ -20,6 +20,7 @@ from diffts.cli.compare import compare
 from diffts.cli.console import complain, say
 from diffts.cli.decide import decide_commands
 from diffts.cli.demo import demo
+from diffts.cli.fit import fit
 from diffts.cli.groups import groups
 from diffts.cli.inspect import inspect
 from diffts.cli.reproduce import reproduce
@@ -32,6 +33,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     demo: "diffts demo --out out",
     compare: "diffts compare popular-niche --policies diffts,gts-full --horizon 500 --seeds 3",
     train: "diffts train popular-niche --out priors/popular-niche --data imperfect",
+    fit: "diffts fit logs.csv --out fitted --task user --arm item",
     inspect: "diffts inspect priors/popular-niche",
     backtest: "diffts backtest fitted logs.csv --propensity p --rule thompson --json result.json",
     accuracy: "diffts accuracy --sampler moment --steps 20 --json rows.json",

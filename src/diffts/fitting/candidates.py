@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from diffts.diffusion.exact import Gaussian, GaussianMixture, draw_posterior
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.evidence import Evidence
-from diffts.fitting.fitted import Law
+from diffts.fitting.fitted import STEPS, Law
 from diffts.learning import Procedure, learn_prior
 from diffts.learning.fits import fit_diagonal, fit_factor_gaussian, fit_mixture
 from diffts.seeding import Seed, as_generator
@@ -22,8 +22,6 @@ from diffts.seeding import Seed, as_generator
 COMPONENTS, TASKS_OF_A_COMPONENT = 5, 50
 #: Fewer tasks teach a network nothing that a Gaussian does not know.
 LEAST_TASKS_OF_A_NETWORK = 200
-#: Steps of the reverse chain when beliefs are judged.
-STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -93,9 +91,7 @@ def training_steps(minutes: float, n_arms: int) -> int:
 
 def learn_diffusion(train: Evidence, others: Evidence, steps: int, seed: int) -> DiffusionPrior:
     """A network on top of a factor Gaussian: it starts there, and learns what is left."""
-    how = Procedure.named(
-        "default", warmup_steps=steps, rounds=1, inner_steps=max(200, steps // 5)
-    )
+    how = Procedure.named("default", warmup_steps=steps, rounds=1, inner_steps=max(200, steps // 5))
     options = {"width": 256}
     return learn_prior(
         train, others, procedure=how, predicts="residual", options=options, seed=seed

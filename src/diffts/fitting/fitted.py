@@ -17,7 +17,7 @@ from diffts.bandits.beliefs import (
     IndependentBelief,
     MixtureBelief,
 )
-from diffts.bandits.noise import BernoulliNoise, FixedNoise, Noise, PooledNoise
+from diffts.bandits.noise import Noise, noise_from_json, noise_to_json
 from diffts.bandits.policy import Policy
 from diffts.bandits.rules import Rule, make_rule
 from diffts.diffusion.exact import Gaussian, GaussianMixture
@@ -27,6 +27,9 @@ from diffts.seeding import Seed
 from diffts.storage import load_folder, save_folder
 
 _KIND, _VERSION = "diffts.fitted", 1
+
+#: Steps of the reverse chain of a diffusion prior.
+STEPS = 20
 
 #: What a task's mean rewards can be thought to come from.
 Law: TypeAlias = Gaussian | GaussianMixture | DiffusionPrior
@@ -77,7 +80,7 @@ class Fitted:
     def belief(self) -> Belief:
         """What to think of a new task."""
         if isinstance(self.law, DiffusionPrior):
-            return DiffusionBelief(self.law, self.noise)
+            return DiffusionBelief(self.law, self.noise, steps=STEPS)
         if self.kind == "independent" and isinstance(self.law, Gaussian):
             return IndependentBelief(self.law, self.noise)
         return MixtureBelief(self.law, self.noise)
@@ -153,21 +156,3 @@ class Fitted:
 
 #: Kinds of belief, the simplest first.
 KINDS = ("independent", "gaussian", "mixture", "diffusion")
-_NOISES: dict[str, type[Noise]] = {
-    "fixed": FixedNoise,
-    "auto": PooledNoise,
-    "bernoulli": BernoulliNoise,
-}
-
-
-def noise_to_json(noise: Noise) -> dict[str, Any]:
-    """A noise as plain numbers."""
-    (name,) = [name for name, kind in _NOISES.items() if isinstance(noise, kind)]
-    numbers = {k: None if v is None else float(v) for k, v in vars(noise).items()}
-    return {"name": name, **numbers}
-
-
-def noise_from_json(content: Mapping[str, Any]) -> Noise:
-    """The noise that :func:`noise_to_json` wrote."""
-    numbers = {name: value for name, value in content.items() if name != "name"}
-    return _NOISES[content["name"]](**numbers)

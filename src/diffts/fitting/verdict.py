@@ -53,9 +53,8 @@ def verdict(
     wanted = tasks_wanted(curve) if curve else None
     surely, not_sure = [g for g in gains if g.sure], [g for g in gains if not g.sure]
     reasons = [
-        f"Over the first 100 decisions of a new task it earns {gain.mean:+.3g} (± {gain.error:.2g}) "
-        f"a decision against '{gain.over}'"
-        + ("." if gain.sure else ": that may be luck.")
+        f"Over the first 100 decisions of a task it earns {gain.mean:+.3g} (± {gain.error:.2g}) a "
+        f"decision against '{gain.over}'" + ("." if gain.sure else ": that may be luck.")
         for gain in gains
     ]
     if wanted is not None and wanted > n_tasks:
@@ -75,7 +74,7 @@ def verdict(
     return {
         "advice": "use the simple one" if simple else "use it",
         "headline": {
-            "independent": "Use the simple one: past averages of each arm are all there is to know.",
+            "independent": "Use the simple one: the past of each arm is all there is to know.",
             "gaussian": "Use the simple one: a Gaussian knows how arms go together, and no more is "
             "to be had.",
             "mixture": "Use it: tasks come in a few kinds, and a mixture knows them.",

@@ -85,9 +85,7 @@ def score(
     return Score(float(entries.mean()), rmse, _stderr(entries, np.nonzero(held_out.hidden)[0]))
 
 
-def crps_of_draws(
-    predicted: NDArray[np.float64], y: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def crps_of_draws(predicted: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
     """``E|x - y| - E|x - x'| / 2`` of each column of draws ``(n, E)``, without bias."""
     return np.abs(predicted - y).mean(0) - 0.5 * _mean_distance(predicted)
 

@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffts.bandits.noise import BernoulliNoise, FixedNoise, Noise, PooledNoise
+from diffts.bandits.noise import (
+    BernoulliNoise,
+    FixedNoise,
+    Noise,
+    PooledNoise,
+    noise_to_json,
+)
 from diffts.circumstances import circumstances
+from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.fitting.candidates import Candidate, fit_candidates, rows_of
@@ -21,7 +28,7 @@ from diffts.fitting.race import HORIZONS, Outcome, baselines, complete, play, re
 from diffts.fitting.verdict import Gain, verdict
 from diffts.learning.fits import fit_diagonal, fit_factor_gaussian
 from diffts.learning.held_out import hide
-from diffts.logs import Log
+from diffts.logs import Columns, Log, read_log
 from diffts.seeding import as_generator
 
 #: Tasks that are kept from the fits, and raced at most.
@@ -33,7 +40,8 @@ LAST = str(max(HORIZONS))
 
 
 def fit(
-    log: Log,
+    log: Any,
+    columns: Columns | None = None,
     *,
     minutes: float = 8.0,
     rule: str = "default",
@@ -50,7 +58,8 @@ def fit(
     least regret wins, or the simplest belief within one standard error of it.
 
     Args:
-        log: what ``read_log`` has read.
+        log: what ``read_log`` has read; or what it reads: a file, a folder, a table.
+        columns: which column is which, for ``read_log``.
         minutes: time for the fits, roughly; the diffusion prior is left out if none is left.
         rule: the rule of the race.
         kinds: candidates, all by default.
@@ -59,6 +68,9 @@ def fit(
         on_progress: told what is being done.
     """
     started = time.perf_counter()
+    if not isinstance(log, Log):
+        on_progress("reading the log")
+        log = read_log(log, columns)
     n_tasks, n_arms = log.counts.shape
     if n_tasks < LEAST_TASKS or n_arms < LEAST_ARMS:
         raise InvalidInputError(
@@ -108,11 +120,9 @@ def fit(
     ]
     on_progress(f"keeping: {chosen}")
     facts: dict[str, Any] = {
-        "log": log.facts_for_report(),
+        "log": facts_of(log),
         "arms": arms_of(log),
-        "judged": [
-            judged_row(one, predictions.get(one.kind), outcomes, chosen) for one in fitted
-        ],
+        "judged": [judged_row(one, predictions.get(one.kind), outcomes, chosen) for one in fitted],
         "baselines": [{"name": name, **_summary(outcome)} for name, outcome in others.items()],
         "best_possible": {str(t): float(tasks.max(1).mean()) for t in HORIZONS},
         "completed": (
@@ -130,6 +140,8 @@ def fit(
         "command": command,
     }
     law = refitted(chosen, laws[chosen], evidence, seed)
+    if isinstance(law, DiffusionPrior):  # so that ThompsonSampling(prior) needs to be told nothing
+        law = law.with_errors(law.tau, noise=noise_to_json(noise), arms=list(log.arms))
     return Fitted(chosen, law, log.arms, noise, estimate_new_arms_of(log), facts)
 
 
@@ -249,6 +261,31 @@ def _summary(outcome: Outcome) -> dict[str, dict[str, float]]:
         name + ending: {t: mean_and_error(values)[which] for t, values in of_each.items()}
         for name, of_each in parts.items()
         for which, ending in enumerate(("", "_se"))
+    }
+
+
+def facts_of(log: Log) -> dict[str, Any]:
+    """What was in it."""
+    facts = log.facts
+    return {
+        "rows_read": facts.rows_read,
+        "rows_used": facts.rows_used,
+        "dropped": dict(facts.dropped),
+        "tasks": len(log.tasks),
+        "arms": len(log.arms),
+        "pulls": float(log.counts.sum()),
+        "observed_share": float((log.counts > 0).mean()),
+        "reward_mean": float((log.counts * log.means).sum() / log.counts.sum()),
+        "low": facts.least_reward,
+        "high": facts.largest_reward,
+        "first": facts.first_time,
+        "last": facts.last_time,
+        "binary": log.is_binary,
+        "noise_std": log.noise_std,
+        "noise_is_assumed": log.noise_is_assumed,
+        "rare_arms": [*facts.rare_arms, *facts.seldom_arms],
+        "remarks": facts.sentences(),
+        "source": facts.source,
     }
 
 
