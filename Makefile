@@ -34,7 +34,7 @@ test-fast: setup
 	$(PYTEST) -m "not slow and not long"
 
 # With XLA's own settings: these tests compute more than they compile.
-test-slow: setup
+test-slow: $(VENV)/.installed-spark
 	XLA_FLAGS= $(PYTEST) -m long --durations=0
 
 lint: setup
@@ -42,6 +42,12 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# 400 MB, for one test, which is skipped where there is no Java.
+$(VENV)/.installed-spark: $(VENV)/.installed
+	$(PIP) install -c constraints.txt -e ".[dev,spark]"
+	-scripts/debian-for-tests java
+	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed
 	$(PIP) install -c constraints.txt -e ".[dev,bench]"

@@ -1,7 +1,8 @@
 """A PostgreSQL server of Debian's package for one run of tests, in a temporary folder.
 
-`scripts/postgres-for-tests` installs the package. The server listens on a free port of this machine
-alone, and keeps nothing. It refuses to run as root, so root starts it as the user 'postgres'.
+`scripts/debian-for-tests postgresql` installs the package. The server listens on a free port
+of this machine alone, and keeps nothing. It refuses to run as root, so root starts it as the user
+'postgres'.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ def find_programs() -> Path | None:
 def why_not() -> str | None:
     """Why no server can be started here; None if one can."""
     if find_programs() is None:
-        return "no PostgreSQL server here: scripts/postgres-for-tests installs one"
+        return "no PostgreSQL server here: scripts/debian-for-tests postgresql installs one"
     return None
 
 

@@ -203,6 +203,12 @@ def a_bad_row_in_the_second_file(folder):
     return folder
 
 
+def a_short_row_in_the_second_file(folder):
+    (folder / "a.csv").write_text(GOOD)
+    (folder / "b.csv").write_text(rows("bob,x"))
+    return folder
+
+
 def arms_of_two_types(folder):
     pq.write_table(pa.table({"task": ["a"], "arm": ["x"], "reward": [1.0]}), folder / "a.parquet")
     pq.write_table(pa.table({"task": ["a"], "arm": [1], "reward": [0.0]}), folder / "b.parquet")
@@ -216,7 +222,7 @@ def lists_for_arms(folder):
 
 
 FILES = {
-    latin_1: "log.csv, line 3: not UTF-8",
+    latin_1: "log.csv: line 3: not UTF-8",
     utf_16: "log.csv: encoded as UTF-16",
     no_parquet: "log.parquet: ",
     half_a_parquet: "log.parquet: ",
@@ -227,6 +233,7 @@ FILES = {
     two_kinds_of_files: "side by side",
     a_file_with_other_columns: "b.csv: no column 'task'; columns are 'user', 'item', 'reward'",
     a_bad_row_in_the_second_file: "b.csv: column 'reward', row 3: not a number: 'bad'",
+    a_short_row_in_the_second_file: "b.csv, line 4: expected 3 columns, got 2",
     arms_of_two_types: "arm: string in a.parquet, int64 in b.parquet",
     lists_for_arms: "arm: expected names or numbers, got a column of type array<string>",
 }

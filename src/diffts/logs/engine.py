@@ -60,15 +60,16 @@ def one_line(where: str) -> Iterator[None]:
     except (MemoryError, KeyboardInterrupt):
         raise
     except Exception as error:  # each engine has its own errors, with no base class in common
-        raise InvalidInputError(f"{where}: {_short(error)}") from error
+        raise InvalidInputError(f"{where}: {_short(error, where)}") from error
 
 
-def _short(error: Exception) -> str:
+def _short(error: Exception, where: str) -> str:
     """The point of an engine's message, in one line."""
     text = str(error)
     line = re.search(r"CSV Error on Line: (\d+)", text)
     file = re.search(r"^\s*file = (.+)$", text, re.MULTILINE)
-    at = (f"{Path(file[1]).name}, " if file else "") + (f"line {line[1]}: " if line else "")
+    name = f"{Path(file[1]).name}, " if file and not where.endswith(Path(file[1]).name) else ""
+    at = name + (f"line {line[1]}: " if line else "")
     wanted = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
     if line and wanted:
         found = wanted[2] if int(wanted[2]) < int(wanted[1]) else "more"

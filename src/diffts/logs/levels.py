@@ -1,12 +1,12 @@
 """The noise of a log: how far one reward lies from the mean of its task and arm.
 
-With ``Q = Σ_i n_i (r_i - r̄)²`` and ``m`` rows in each cell, and ``σ_0²`` a start that counts as
-one repeated pull,
+With ``Q = Σ_i n_i (r_i - r̄)²`` and ``m`` rows in each cell, ``f = Σ (m - 1)^+`` repeats in all
+cells, and a start ``σ_0²`` that fades as repeats come in (``ν = 1/(1+f)``),
 
-``σ² = (σ_0² + Σ Q) / (1 + Σ (m - 1)^+)``
+``σ² = (ν σ_0² + Σ Q) / (ν + f)``.
 
-over all cells. A row that is the mean of ``n_i`` pulls varies by ``σ²/n_i``, so that each row adds
-one degree of freedom, however many pulls it stands for.
+A row that is the mean of ``n_i`` pulls varies by ``σ²/n_i``, so that each row adds one degree of
+freedom, however many pulls it stands for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Pulls that the level of the whole log is worth to one cell of rewards 0 and 1.
 STRENGTH = 4.0
 #: The noise is at least this share of the spread of all rewards: nothing is known exactly.
-LEAST_SHARE = 1e-9
+LEAST_SHARE = 1e-6
 
 
 def repeats(log: Log) -> float:
@@ -38,9 +38,9 @@ def pooled_variance(log: Log) -> float:
     variance of an arm's rewards over tasks is noise, and half is what tasks differ by (of rewards 0
     and 1: that all tasks have the same chance, ``p(1-p)``). Pull arms twice to know better.
     """
-    spread = _spread(log)
-    start = _start(log) or spread
-    variance = (start + float(log.squares.sum())) / (1.0 + repeats(log))
+    spread, freedom = _spread(log), repeats(log)
+    fading = 1.0 / (1.0 + freedom)
+    variance = (fading * _start(log, spread) + float(log.squares.sum())) / (fading + freedom)
     return max(variance, LEAST_SHARE**2 * spread, 1e-30)
 
 
@@ -57,8 +57,11 @@ def cell_variances(log: Log) -> NDArray[np.float64]:
     return (STRENGTH * pooled + log.squares) / (STRENGTH + own)
 
 
-def _start(log: Log) -> float:
-    """``σ_0²``: half of the variance of an arm's rewards over tasks, pooled over arms."""
+def _start(log: Log, spread: float) -> float:
+    """``σ_0²``: half of the variance of an arm's rewards over tasks, pooled over arms.
+
+    Where each arm has a single reward, half of the variance of all rewards.
+    """
     counts, means = log.counts, log.means
     pulls = counts.sum(0)
     arm_means = (counts * means).sum(0) / np.maximum(pulls, 1.0)
@@ -66,7 +69,7 @@ def _start(log: Log) -> float:
         return float((pulls * arm_means * (1.0 - arm_means)).sum() / max(pulls.sum(), 1.0))
     between = (counts * (means - arm_means) ** 2).sum() + log.squares.sum()
     freedom = np.maximum(log.rows.sum(0) - 1.0, 0.0).sum()
-    return float(0.5 * between / freedom) if freedom else 0.0
+    return float(0.5 * between / freedom) if freedom else 0.5 * spread
 
 
 def _spread(log: Log) -> float:

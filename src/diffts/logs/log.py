@@ -35,7 +35,7 @@ class Log:
     >>> log = Log(["ann", "bob"], ["x", "y"], [[2, 1], [0, 4]], [[0.5, 1.0], [0, 0.25]],
     ...           [[0.5, 0.0], [0, 0.75]])
     >>> round(log.noise_std, 2), log.evidence().mask.tolist()
-    (0.53, [[True, True], [False, True]])
+    (0.55, [[True, True], [False, True]])
     """
 
     tasks: tuple[str, ...]

@@ -6,7 +6,7 @@ import datetime
 from typing import Any, NamedTuple
 
 from diffts.errors import InvalidInputError
-from diffts.logs.values import NUMBER, ibis
+from diffts.logs.values import NUMBER, ibis, is_nan
 
 _DAY = "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _CLOCK = "([t ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?)?"
@@ -69,7 +69,7 @@ def _since_1970(value: Any) -> Any:
         (value.abs() > 1e11, value / 1e3),
         else_=value,
     )
-    return i.ifelse(value.isnan(), i.null("float64"), scaled)
+    return i.ifelse(is_nan(value), i.null("float64"), scaled)
 
 
 def _text(column: Any) -> Moment:

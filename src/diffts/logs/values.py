@@ -48,7 +48,7 @@ def name_value(column: Any, role: str) -> Any:
         return column.nullif("")
     if kind.is_floating() or kind.is_decimal():
         value = column.cast("float64")
-        return ibis().ifelse(value.isnan(), ibis().null("float64"), value)
+        return ibis().ifelse(is_nan(value), ibis().null("float64"), value)
     if kind.is_integer() or kind.is_boolean() or kind.is_date():
         return column
     if kind.is_null():
@@ -65,7 +65,8 @@ def number_value(column: Any, role: str) -> Number:
         column = column.cast("float64")
         kind = column.type()
     if kind.is_boolean():
-        return _finite(column.cast("int64").cast("float64"))
+        # PostgreSQL has no cast from boolean to bigint, and takes 1.0 for a Decimal.
+        return _finite(ibis().cases((column, 1), (~column, 0)).cast("float64"))
     if kind.is_numeric():
         return _finite(column.cast("float64"))
     if kind.is_string():
@@ -73,10 +74,20 @@ def number_value(column: Any, role: str) -> Number:
     raise InvalidInputError(f"{role}: expected numbers, got a column of type {kind}")
 
 
+def is_nan(value: Any) -> Any:
+    """Whether a float64 is NaN, asked of its text.
+
+    Parquet's statistics leave NaN out, and DuckDB takes ``isnan`` for false where they show none:
+    NaN of files that Arrow or pandas wrote would pass for rewards (duckdb/duckdb, issue 25521).
+    """
+    return value.cast("string").lower().isin(("nan", "-nan"))
+
+
 def _finite(value: Any) -> Number:
     i = ibis()
-    bad = (~value.isnan() & ((value > LARGEST) | (value < -LARGEST))).fill_null(False)
-    return Number(i.ifelse(value.isnan() | bad, i.null("float64"), value), bad)
+    nan = is_nan(value)
+    bad = (~nan & ((value > LARGEST) | (value < -LARGEST))).fill_null(False)
+    return Number(i.ifelse(nan | bad, i.null("float64"), value), bad)
 
 
 def _text(column: Any) -> Number:
