@@ -420,4 +420,5 @@ def test_rewards_of_commands_that_are_killed_are_told_again_and_count_once(folde
         for number, process in started.items():
             told[number] = process.wait() == 0
             assert process.returncode in (0, -9)
-    assert Decisions(folder).history("ann") == {"ash": (6, 18.0, 17.5)}
+    (totals,) = Decisions(folder).history("ann").values()
+    assert totals == pytest.approx((6, 18.0, 17.5))  # in which order is chance
