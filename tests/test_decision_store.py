@@ -318,7 +318,7 @@ def test_processes_that_make_the_file_at_once_make_one(tmp_path):
         for name in range(6)
     ]
     assert [opener.stdout.readline() for opener in openers] == ["ready\n"] * 6
-    for number in range(60):
+    for number in range(30):
         path = tmp_path / f"{number}.sqlite"
         for opener in openers:
             opener.stdin.write(f"{path}\n")
