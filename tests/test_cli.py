@@ -20,7 +20,17 @@ ROW_KEYS = {
     "observed_mean", "observed_sd", "unobserved_mean", "unobserved_sd",
     "exact_observed_mean", "exact_observed_sd", "exact_unobserved_mean", "exact_unobserved_sd",
 }  # fmt: skip
-COMMANDS = ["accuracy", "groups", "demo", "compare", "train", "inspect", "reproduce"]
+COMMANDS = [
+    "accuracy",
+    "backtest",
+    "compare",
+    "demo",
+    "fit",
+    "groups",
+    "inspect",
+    "reproduce",
+    "train",
+]
 
 
 def start(*arguments, code="", **environment):

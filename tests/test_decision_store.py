@@ -289,3 +289,42 @@ def test_what_is_acknowledged_is_on_the_disk(tmp_path):
     connection = SQLiteStore(tmp_path / FILE)._connection
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+OPENER = """
+import sys
+from diffts.decisions import SQLiteStore, sqlite
+from diffts.decisions.store import Made
+sqlite.SYNCHRONOUS = "OFF"
+print("ready", flush=True)
+for path in map(str.strip, sys.stdin):
+    try:
+        SQLiteStore(path).record([Made(sys.argv[1], "t", "a", 1.0, None, "now")])
+        print("kept", flush=True)
+    except Exception as error:
+        print(error, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_make_the_file_at_once_make_one(tmp_path):
+    openers = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPENER, str(name)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in range(6)
+    ]
+    assert [opener.stdout.readline() for opener in openers] == ["ready\n"] * 6
+    for number in range(30):
+        path = tmp_path / f"{number}.sqlite"
+        for opener in openers:
+            opener.stdin.write(f"{path}\n")
+            opener.stdin.flush()
+        assert [opener.stdout.readline() for opener in openers] == ["kept\n"] * 6
+        assert SQLiteStore(path).past(["t"])["t"].rounds == 6
+    for opener in openers:
+        opener.communicate()
+        assert opener.returncode == 0

@@ -52,6 +52,7 @@ def restricted_likelihood(counts, means, between, within):
     return total + np.log(precision)
 
 
+@pytest.mark.slow
 def test_with_many_arms_and_tasks_it_is_that_of_restricted_maximum_likelihood():
     counts, means = log_of(60, 120, seed=0)
     law = estimate_new_arms(counts, means, NOISE)
@@ -168,10 +169,11 @@ def after(belief, pulls=PULLS):
     return state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [FixedNoise(0.2), PooledNoise(0.2), BernoulliNoise(0.4)])
 @pytest.mark.parametrize("single_arm", [True, False], ids=["arm", "set"])
 def test_beside_a_gaussian_it_is_one_gaussian_of_all_arms(noise, single_arm):
-    """Exactly so with a number for the noise; else known arms know it from themselves."""
+    """With a number for the noise; else known arms tell the noise by themselves."""
     belief = NewArmsBelief(MixtureBelief(KNOWN, noise, single_arm=single_arm), MEANS, STDS)
     whole = MixtureBelief(ALL, noise, single_arm=single_arm)
     pulls = PULLS if noise.constant else PULLS[1:3] + PULLS[4:6]  # of new arms alone

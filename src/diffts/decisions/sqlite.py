@@ -216,7 +216,9 @@ def _opened(path: Path) -> sqlite3.Connection:
     """The file, made if need be; what others made for something else is refused."""
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
     try:
-        if not _is_ours(connection, path):
+        with _transaction(connection, "BEGIN"):  # of one moment: others may be making it
+            ours = _is_ours(connection, path)
+        if not ours:
             _use_log(connection)
             with _transaction(connection, "BEGIN IMMEDIATE"):
                 if not _is_ours(connection, path):  # again: somebody may have been faster
@@ -248,12 +250,13 @@ def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
 
 def _use_log(connection: sqlite3.Connection) -> None:
     """Turn the write-ahead log on; SQLite does not wait for others who do the same."""
-    for attempt in range(200):
+    until = time.monotonic() + PATIENCE
+    while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
-        except sqlite3.OperationalError:
-            if attempt == 199:
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise
             time.sleep(0.01)
 
