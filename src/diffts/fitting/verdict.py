@@ -75,8 +75,8 @@ def verdict(
         "advice": "use the simple one" if simple else "use it",
         "headline": {
             "independent": "Use the simple one: the past of each arm is all there is to know.",
-            "gaussian": "Use the simple one: a Gaussian knows how arms go together, and no more is "
-            "to be had.",
+            "gaussian": "Use the simple one: a Gaussian knows how arms go together, and nothing "
+            "richer was better.",
             "mixture": "Use it: tasks come in a few kinds, and a mixture knows them.",
             "diffusion": "Use it: the diffusion prior knows more of your tasks than a Gaussian.",
         }[kind],
