@@ -59,6 +59,10 @@ if f"jaxlib=={version('jaxlib')}\n" in PINNED.read_text():
 
 import jax  # noqa: E402 (it reads what is set above)
 
+# Tracing leaves millions of small objects, and to look through all of them again and again took a
+# tenth of the suite. They are looked through where programs are forgotten, below.
+gc.set_threshold(50_000, 20, 1_000)
+
 
 def pytest_configure(config):
     """Signals as in a terminal, and a folder of compiled programs.

@@ -266,7 +266,25 @@ def nothing_is_saved(monkeypatch):
 POSSIBLE = set(EXPERIMENTS) - {"real-slots"}
 
 
-@pytest.mark.slow(seconds=60)
+@pytest.mark.slow(seconds=15)
+def test_an_experiment_on_one_problem_and_nothing_twice(tmp_path, nothing_is_saved):
+    one = ("--profile", "smoke", "--seeds", 1, "--problem", "popular-niche", "--out", tmp_path)
+    result = run_command("reproduce", "variance", "claims", *one)
+    assert result.returncode == 0, result.stderr
+    assert "these verdicts say nothing about the paper" in result.stdout
+    for name in ("variance", "claims"):
+        check_files(tmp_path, name, "--profile smoke --seeds 1", ["popular-niche"])
+    assert regrets_by_problem(tmp_path / "variance.csv") == {"popular-niche"}
+
+    nothing_is_saved()
+    before = (tmp_path / "variance.csv").read_bytes()
+    (tmp_path / "variance.csv").unlink()
+    again = reproduce(["variance"], "smoke", tmp_path, problems=["popular-niche"], seeds=1)
+    assert again == {"variance": "2 of 4 plots"}
+    assert (tmp_path / "variance.csv").read_bytes() == before
+
+
+@pytest.mark.long(reason="every experiment: a dozen trainings, a minute of two cores")
 def test_every_experiment_on_one_problem_and_nothing_twice(tmp_path, nothing_is_saved):
     """The problem that most experiments have; the parts of others are as if not made yet."""
     one = ("--profile", "smoke", "--seeds", 1, "--problem", "popular-niche", "--out", tmp_path)
