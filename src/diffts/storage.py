@@ -133,6 +133,11 @@ def _load(folder: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[s
     return content, arrays
 
 
+def kind_of(directory: str | os.PathLike[str]) -> Any:
+    """What kind of artifact a folder says that it holds."""
+    return _read_header(Path(directory)).get("kind")
+
+
 def named_arrays(tree: Any) -> dict[str, NDArray[Any]]:
     """The array leaves of a pytree, named by their path (``.network.inward.weight``)."""
     return {name: np.asarray(leaf) for name, leaf in _named(eqx.filter(tree, eqx.is_array)).items()}

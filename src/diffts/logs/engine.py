@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,9 @@ def without_password(url: str) -> str:
 def one_line(where: str) -> Iterator[None]:
     """Whatever an engine complains of becomes one line that begins with ``where``."""
     try:
-        yield
+        with warnings.catch_warnings():  # Ibis' use of DuckDB is not the user's affair
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
     except DifftsError:
         raise
     except (MemoryError, KeyboardInterrupt):
