@@ -7,8 +7,8 @@ python -m benchmarks.backtest [--data FOLDER] [--campaign NAME]… [--out FILE.j
 
 FOLDER holds random/men/men.csv.gz and its like; by default DIFFTS_OPEN_BANDIT, or
 ../shared/data/open_bandit. Users with the same four features are one task. BTS changed in the
-course of the week: its chances are its mean ones, the share of each item at each position of its own
-log.
+course of the week: its chances are its mean ones, the share of each item at each position of its
+own log.
 """
 
 from __future__ import annotations

@@ -202,3 +202,6 @@ def test_a_replay_of_equal_rewards_says_nothing_of_its_error():
     found = backtest("arm:1", rounds, baselines=(), estimators=["replay"])["arm:1", "replay"]
     assert found.value == 1.0
     assert np.isnan([found.stderr, found.low, found.high]).all()
+    result = backtest("arm:1", rounds, baselines=(), estimators=["replay"])
+    assert "unknown" in result.table()
+    assert result.to_json()["rows"][0]["stderr"] is None

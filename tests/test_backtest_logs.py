@@ -254,6 +254,22 @@ def test_real_clicks_both_ways(campaign):
             assert one.ess < len(found.log)
 
 
+def test_the_pages_figures_are_those_of_the_kept_run():
+    """Each campaign's row in docs/backtest.md, as it is written after a new run."""
+    root = Path(__file__).parent.parent
+    rows = json.loads((root / "benchmarks" / "results" / "backtest.json").read_text())["rows"]
+    page = (root / "docs" / "backtest.md").read_text()
+    assert len(rows) == 6
+    for row in rows:
+        found = next(one for one in row["rows"] if one["estimator"] == "sndr")
+        cells = [
+            f"{1000 * one['value']:.1f} ({1000 * one['low']:.1f} to {1000 * one['high']:.1f})"
+            for one in (found, row["on_policy"])
+        ]
+        told = [row["campaign"], row["policy"], cells[0], f"{found['ess']:.0f}", cells[1]]
+        assert f"| {' | '.join(told)} |" in page
+
+
 def test_unreadable_files(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "log.parquet"

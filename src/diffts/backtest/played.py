@@ -161,9 +161,9 @@ def _replay(
     def one_task(given: tuple[Any, dict[str, Array]]) -> tuple[Any, Bool[Array, " T"]]:
         return jax.lax.scan(one_round, *given)
 
-    # On a CPU one after the other. Side by side, XLA runs two factorisations of a batch at once, and
-    # each may wait for threads that the other holds, for ever (jaxlib 0.10, two cores, 34 arms,
-    # 240 tasks; XLA_FLAGS=--xla_cpu_enable_concurrency_optimized_scheduler=false ends it).
+    # On a CPU one after the other. Side by side, programs of this kind never came back: two cores,
+    # jaxlib 0.10, a Gaussian belief of 34 arms with noise that is no number, 240 tasks. (They did
+    # with XLA_FLAGS=--xla_cpu_enable_concurrency_optimized_scheduler=false.)
     at_once = 1 if jax.default_backend() == "cpu" else len(columns["arm"])
     return jax.lax.map(one_task, (states, columns), batch_size=at_once)
 
