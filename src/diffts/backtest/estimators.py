@@ -187,7 +187,7 @@ def _weighted_mean(weights: Floats, values: Floats) -> Influence:
     total = float(weights.sum())
     if total <= 0:
         return float("nan"), np.zeros(len(values))
-    # About the middle, so that a large common part of the values does not cancel.
-    centre = float(values.mean())
+    # About one of them: a large common part does not cancel, and equal values have that very mean.
+    centre = float(values[np.argmax(weights > 0)])
     value = centre + float(np.sum(weights * (values - centre))) / total
     return value, weights * (values - value) / total

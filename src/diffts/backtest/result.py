@@ -28,11 +28,11 @@ class Row:
         return (
             self.policy,
             self.estimator,
-            f"{one.value:.5g}",
-            f"{one.stderr:.2g}",
-            f"{one.low:.4g} to {one.high:.4g}",
-            f"{one.gain:+.3g}",
-            f"{one.gain_stderr:.2g}",
+            _shown("{:.5g}", one.value),
+            _shown("{:.2g}", one.stderr),
+            _shown("{:.4g} to {:.4g}", one.low, one.high),
+            _shown("{:+.3g}", one.gain),
+            _shown("{:.2g}", one.gain_stderr),
             f"{one.ess:.0f}",
         )
 
@@ -89,6 +89,10 @@ class BacktestResult:
                 "facts": self.facts,
             }
         )
+
+
+def _shown(form: str, *values: float) -> str:
+    return form.format(*values) if all(map(math.isfinite, values)) else "unknown"
 
 
 def _without_nan(value: Any) -> Any:
