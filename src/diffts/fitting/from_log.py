@@ -122,6 +122,7 @@ def fit(
     facts: dict[str, Any] = {
         "log": facts_of(log),
         "arms": arms_of(log),
+        "tasks": list(log.tasks),  # a backtest should judge by others
         "judged": [judged_row(one, predictions.get(one.kind), outcomes, chosen) for one in fitted],
         "baselines": [{"name": name, **_summary(outcome)} for name, outcome in others.items()],
         "best_possible": {str(t): float(tasks.max(1).mean()) for t in HORIZONS},
