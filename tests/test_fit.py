@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from diffts import DiffusionPrior, Fitted, InvalidInputError, ThompsonSampling
+from diffts import DiffusionPrior, InvalidInputError, ThompsonSampling
 from diffts.bandits.noise import BernoulliNoise, FixedNoise, PooledNoise, noise_to_json
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.evidence import Evidence
-from diffts.fitting import NewArms, fit
+from diffts.fitting import Fitted, NewArms, fit
 from diffts.fitting.from_log import explains_well, simplest_of_the_best
 from diffts.fitting.judging import Prediction, predict
 from diffts.fitting.race import always, complete

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from diffts.errors import DifftsError as DifftsError
     from diffts.errors import InvalidInputError as InvalidInputError
     from diffts.evidence import Evidence as Evidence
-    from diffts.fitting import Fitted as Fitted
     from diffts.fitting import fit as fit
     from diffts.learning import Procedure as Procedure
     from diffts.learning import TrainingConfig as TrainingConfig
@@ -41,7 +40,7 @@ _NAMES = {
     "diffusion.prior": "DiffusionPrior",
     "errors": "ArtifactError DifftsError InvalidInputError",
     "evidence": "Evidence",
-    "fitting": "Fitted fit",
+    "fitting": "fit",
     "learning": "Procedure TrainingConfig learn_prior",
     "priors": "builtin_prior",
 }

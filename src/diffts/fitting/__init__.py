@@ -2,5 +2,6 @@
 
 from diffts.fitting.fitted import Fitted, NewArms
 from diffts.fitting.from_log import fit
+from diffts.fitting.new_arms import estimate_new_arms
 
-__all__ = ["Fitted", "NewArms", "fit"]
+__all__ = ["Fitted", "NewArms", "estimate_new_arms", "fit"]
