@@ -51,8 +51,9 @@ def main() -> None:
 
 def road(problem: Problem, options: argparse.Namespace) -> dict[str, Any]:
     """One log from its rows to the regret of new tasks."""
-    sets = problem.split(train=options.tasks, calibration=1, test=1, seed=1)
-    table = logged(np.asarray(sets.train, np.float64), problem.noise_std, seed=0)
+    sets = problem.sets_for_choices()
+    past = np.asarray(sets.train, np.float64)[: options.tasks]
+    table = logged(past, problem.noise_std, seed=0)
     started = time.perf_counter()
     log = read_log(table)
     read = time.perf_counter() - started
@@ -69,7 +70,7 @@ def road(problem: Problem, options: argparse.Namespace) -> dict[str, Any]:
     return {
         "law": problem.name,
         "rows": len(table),
-        "tasks": options.tasks,
+        "tasks": len(past),
         "arms": problem.n_arms,
         "seconds_to_read": read,
         "seconds_in_all": seconds,
