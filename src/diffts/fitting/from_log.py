@@ -32,7 +32,7 @@ from diffts.logs import Columns, Log, read_log
 from diffts.seeding import as_generator
 
 #: Tasks that are kept from the fits, and raced at most.
-JUDGED_SHARE, MOST_RACED = 0.25, 200
+JUDGED_SHARE, MOST_RACED = 0.25, 100
 #: Pulls of one arm in one task, beyond the first, from which the noise is known well enough.
 KNOWN_NOISE = 100
 LEAST_TASKS, LEAST_ARMS = 8, 2
