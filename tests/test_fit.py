@@ -109,6 +109,21 @@ def test_too_few_tasks_are_refused():
         fit(log_of(gaussian_tasks(4)))
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"kinds": ["magic"]}, "kinds"),
+        ({"kinds": []}, "kinds: none given"),
+        ({"rule": "magic"}, "rule"),
+        ({"minutes": float("nan")}, "minutes"),
+        ({"kinds": ["mixture"]}, "too few for it"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_takes_time(asked, message):
+    with pytest.raises(InvalidInputError, match=message):
+        fit(log_of(gaussian_tasks(12)), **asked)
+
+
 def test_the_simplest_within_one_standard_error_wins():
     rng = np.random.default_rng(0)
     base = rng.normal(10.0, 3.0, 100)

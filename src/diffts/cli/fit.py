@@ -45,10 +45,12 @@ def fit(
     for package in ("ibis", "matplotlib", "sklearn"):
         require(package, "diffts fit")
     check_outputs({}, {"--out": folder}, {}, out_kind="diffts.fitted")
+    from diffts.bandits.rules import make_rule
     from diffts.fitting.from_log import fit as fit_log
     from diffts.fitting.report import write_report
     from diffts.logs import Columns, read_log
 
+    make_rule(rule)  # before the log is read
     started = time.perf_counter()
 
     def tell(what: str) -> None:

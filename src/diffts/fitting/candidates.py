@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -47,9 +47,14 @@ def rows_of(evidence: Evidence, rows: NDArray[np.int64]) -> Evidence:
 
 
 def fit_candidates(
-    train: Evidence, *, minutes: float, seed: int = 0, tell: Callable[[str], None] = print
+    train: Evidence,
+    kinds: Sequence[str],
+    *,
+    minutes: float,
+    seed: int,
+    tell: Callable[[str], None],
 ) -> Iterator[Candidate]:
-    """Each candidate as soon as it is fitted; those that would take too long say so.
+    """Each of some candidates as soon as it is fitted; those that would take too long say so.
 
     ``minutes`` is for all of them: what the cheap ones leave over, the diffusion prior may use.
     """
@@ -63,21 +68,26 @@ def fit_candidates(
         before = time.perf_counter()
         return Candidate(kind, fit(), time.perf_counter() - before)
 
-    yield timed("independent", lambda: fit_diagonal(train))
-    yield timed("gaussian", lambda: fit_factor_gaussian(fitted_to, others).gaussian)
-    components = min(COMPONENTS, n_tasks // TASKS_OF_A_COMPONENT)
-    if components < 2:
-        yield Candidate("mixture", None, note=f"{n_tasks} past tasks are too few for it")
-    else:
-        yield timed("mixture", lambda: fit_mixture(train, components, seed))
-    left = minutes - (time.perf_counter() - started) / 60
-    if n_tasks < LEAST_TASKS_OF_A_NETWORK:
-        yield Candidate("diffusion", None, note=f"{n_tasks} past tasks are too few for it")
-    elif left <= 0:
-        yield Candidate("diffusion", None, note=f"no time left of {minutes:g} minutes")
-    else:
-        steps = training_steps(left, train.n_arms)
-        yield timed("diffusion", lambda: learn_diffusion(fitted_to, others, steps, seed))
+    if "independent" in kinds:
+        yield timed("independent", lambda: fit_diagonal(train))
+    if "gaussian" in kinds:
+        yield timed("gaussian", lambda: fit_factor_gaussian(fitted_to, others).gaussian)
+    too_few = f"{n_tasks} tasks to learn from are too few for it"
+    if "mixture" in kinds:
+        components = min(COMPONENTS, n_tasks // TASKS_OF_A_COMPONENT)
+        if components < 2:
+            yield Candidate("mixture", None, note=too_few)
+        else:
+            yield timed("mixture", lambda: fit_mixture(train, components, seed))
+    if "diffusion" in kinds:
+        left = minutes - (time.perf_counter() - started) / 60
+        if n_tasks < LEAST_TASKS_OF_A_NETWORK:
+            yield Candidate("diffusion", None, note=too_few)
+        elif left <= 0:
+            yield Candidate("diffusion", None, note=f"no time left of {minutes:g} minutes")
+        else:
+            steps = training_steps(left, train.n_arms)
+            yield timed("diffusion", lambda: learn_diffusion(fitted_to, others, steps, seed))
 
 
 #: Gradient steps a minute on two cores for a network of 100 arms, with everything around them.

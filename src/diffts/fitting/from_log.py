@@ -16,12 +16,13 @@ from diffts.bandits.noise import (
     PooledNoise,
     noise_to_json,
 )
+from diffts.bandits.rules import make_rule
 from diffts.circumstances import circumstances
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.fitting.candidates import Candidate, fit_candidates, rows_of
-from diffts.fitting.fitted import Fitted, Law
+from diffts.fitting.fitted import KINDS, Fitted, Law
 from diffts.fitting.judging import Prediction, mean_and_error, predict
 from diffts.fitting.new_arms import estimate_new_arms
 from diffts.fitting.race import HORIZONS, Outcome, baselines, complete, play, rewards_like
@@ -30,6 +31,7 @@ from diffts.learning.fits import fit_diagonal, fit_factor_gaussian
 from diffts.learning.held_out import hide
 from diffts.logs import Columns, Log, read_log
 from diffts.seeding import as_generator
+from diffts.validation import number_between, one_of
 
 #: Tasks that are kept from the fits, and raced at most.
 JUDGED_SHARE, MOST_RACED = 0.25, 100
@@ -71,6 +73,11 @@ def fit(
     if not isinstance(log, Log):
         on_progress("reading the log")
         log = read_log(log, columns)
+    make_rule(rule)  # what cannot be is refused before anything takes time
+    minutes = number_between("minutes", minutes, 0.0, 1e6)
+    kinds = KINDS if kinds is None else [one_of("kinds", kind, KINDS) for kind in kinds]
+    if not kinds:
+        raise InvalidInputError("kinds: none given")
     n_tasks, n_arms = log.counts.shape
     if n_tasks < LEAST_TASKS or n_arms < LEAST_ARMS:
         raise InvalidInputError(
@@ -86,14 +93,14 @@ def fit(
 
     fitted: list[Candidate] = []
     predictions: dict[str, Prediction] = {}
-    for candidate in fit_candidates(train, minutes=minutes, seed=seed, tell=on_progress):
-        if kinds is not None and candidate.kind not in kinds:
-            continue
+    for candidate in fit_candidates(train, kinds, minutes=minutes, seed=seed, tell=on_progress):
         fitted.append(candidate)
         if candidate.law is not None:
             on_progress(f"judging: {candidate.kind}")
             predictions[candidate.kind] = predict(candidate.law, held_out, seed)
     laws = {one.kind: one.law for one in fitted if one.law is not None}
+    if not laws:
+        raise InvalidInputError(f"kinds: none could be fitted ({fitted[0].note})")
 
     plausible = explains_well(predictions)
     raced = rows_of(judged, np.arange(min(n_judged, MOST_RACED)))
@@ -101,9 +108,11 @@ def fit(
     tasks = np.clip(tasks, 0.0, 1.0) if log.is_binary else tasks
     rewards = rewards_like(log.is_binary, log.noise_std)
 
+    new_arms = estimate_new_arms(log.counts, log.means, log.noise_std)
+
     def race(kind: str, law: Law) -> Outcome:
         on_progress(f"racing: {kind}")
-        belief = Fitted(kind, law, log.arms, noise, estimate_new_arms_of(log))
+        belief = Fitted(kind, law, log.arms, noise, new_arms)
         return play(belief.policy(rule, horizon=max(HORIZONS)), tasks, rewards, seed)
 
     outcomes = {kind: race(kind, law) for kind, law in laws.items()}
@@ -143,7 +152,7 @@ def fit(
     law = refitted(chosen, laws[chosen], evidence, seed)
     if isinstance(law, DiffusionPrior):  # so that ThompsonSampling(prior) needs to be told nothing
         law = law.with_errors(law.tau, noise=noise_to_json(noise), arms=list(log.arms))
-    return Fitted(chosen, law, log.arms, noise, estimate_new_arms_of(log), facts)
+    return Fitted(chosen, law, log.arms, noise, new_arms, facts)
 
 
 def noise_of(log: Log) -> Noise:
@@ -154,11 +163,6 @@ def noise_of(log: Log) -> Noise:
     if repeats >= KNOWN_NOISE:
         return FixedNoise(log.noise_std)
     return PooledNoise(log.noise_std, weight=max(1.0, repeats))
-
-
-def estimate_new_arms_of(log: Log) -> Any:
-    """The law of arms that the log has never seen."""
-    return estimate_new_arms(log.counts, log.means, log.noise_std)
 
 
 def explains_well(predictions: dict[str, Prediction]) -> list[str]:
