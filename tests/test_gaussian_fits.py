@@ -33,12 +33,12 @@ def test_the_baselines_fits_have_the_papers_floors():
 @pytest.mark.slow
 def test_the_factor_gaussian_finds_rank_and_covariance():
     evidence, other = observed(gaussian_tasks(4000)), observed(gaussian_tasks(1000, seed=7))
-    fitted, rank = fit_factor_gaussian(evidence, other)
-    assert rank == 2
-    error = np.linalg.norm(fitted.covariance - COVARIANCE) / np.linalg.norm(COVARIANCE)
+    fit = fit_factor_gaussian(evidence, other)
+    assert fit.rank == 2
+    error = np.linalg.norm(fit.gaussian.covariance - COVARIANCE) / np.linalg.norm(COVARIANCE)
     # About 1000 tasks hold a pair of arms: each covariance is off by some 5% of unit variances.
     assert error < 0.1
-    assert np.abs(fitted.mean - MEAN).max() < 0.1
+    assert np.abs(fit.mean - MEAN).max() < 0.1
     pairwise = fit_gaussian(evidence).covariance
     assert error < np.linalg.norm(pairwise - COVARIANCE) / np.linalg.norm(COVARIANCE)
 
@@ -48,7 +48,7 @@ def test_noise_that_differs_from_task_to_task_is_weighed():
     tasks = gaussian_tasks(4000)
     std = np.where(rng.random(tasks.shape) < 0.5, 0.1, 3.0)
     evidence = Evidence(tasks + std * rng.standard_normal(tasks.shape), std)
-    fitted, _ = fit_factor_gaussian(evidence, observed(gaussian_tasks(500, seed=3)))
+    fitted = fit_factor_gaussian(evidence, observed(gaussian_tasks(500, seed=3))).gaussian
     naive = pairwise_moments(evidence)[1]
     error = [np.linalg.norm(c - COVARIANCE) for c in (fitted.covariance, naive)]
     assert error[0] < 0.6 * error[1]

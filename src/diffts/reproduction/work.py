@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from diffts.bandits.policies import Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate_side_by_side
-from diffts.diffusion.exact import Gaussian, GaussianMixture
+from diffts.diffusion.exact import GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.experiments.compare import as_known
 from diffts.learning import FactorFit, Lesson, Progress, calibrate, fit_start, learn_priors
@@ -86,12 +86,11 @@ class ProblemData:
         """The factor Gaussian that our procedure starts from; kept like the mixtures."""
 
         def fit() -> Made:
-            gaussian, rank = fit_start(*self.past(data))
-            arrays = {"mean": gaussian.mean, "covariance": gaussian.covariance}
-            return Made({}, {"rank": rank}, [arrays])
+            fitted = fit_start(*self.past(data))
+            return Made({}, {"rank": fitted.rank}, [fitted._asdict()])
 
-        note, arrays = self._fitted(data, "factors", fit)
-        return FactorFit(Gaussian(**arrays), int(note["rank"]))
+        _, arrays = self._fitted(data, "factors", fit)
+        return FactorFit(**arrays)
 
     def _fitted(self, data: str, what: str, fit: Callable[[], Made]) -> tuple[Any, Arrays]:
         part = self.fit_part(data, what)

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import NDArray
 
 from diffts.chunks import cut
 from diffts.diffusion.exact import Gaussian
@@ -38,10 +39,21 @@ class Factors(NamedTuple):
 
 
 class FactorFit(NamedTuple):
-    """A factor Gaussian of standardised tasks, and its rank."""
+    """A factor Gaussian ``N(μ, WW' + diag(ψ))``, and its rank."""
 
-    gaussian: Gaussian
-    rank: int
+    mean: NDArray[np.float64]  # μ, (K,)
+    loadings: NDArray[np.float64]  # W, (K, r)
+    own: NDArray[np.float64]  # ψ, (K,)
+
+    @property
+    def rank(self) -> int:
+        """Number of factors r."""
+        return self.loadings.shape[1]
+
+    @property
+    def gaussian(self) -> Gaussian:
+        """The same as a Gaussian of any covariance."""
+        return Gaussian(self.mean, self.loadings @ self.loadings.T + np.diag(self.own))
 
 
 def fit_factor_gaussian(evidence: Evidence, held_out: Evidence) -> FactorFit:
@@ -88,7 +100,7 @@ def fit_factor_gaussian(evidence: Evidence, held_out: Evidence) -> FactorFit:
         fitted = units.restore(factors.mean), units.scale * factors.loadings
         mean, loadings = (np.asarray(leaf, np.float64) for leaf in fitted)
         own = np.asarray(units.scale**2 * factors.own, np.float64)
-    return FactorFit(Gaussian(mean, loadings @ loadings.T + np.diag(own)), best)
+    return FactorFit(mean, loadings, own)
 
 
 def _standard(evidence: Evidence, units: Units) -> tuple[Array, Array, Array]:
