@@ -84,7 +84,15 @@ def play(
     decisions: int = SPANS[-1],
 ) -> Outcome:
     """A policy on all tasks."""
-    run = simulate(policy, tasks, rewards, horizon=decisions, record_every=SPANS[0], seed=seed)
+    run = simulate(
+        policy,
+        tasks,
+        rewards,
+        horizon=decisions,
+        record_every=SPANS[0],
+        seed=seed,
+        advice=False,  # nobody reads it, and it takes many draws
+    )
     best, rounds = tasks.max(1), list(run.rounds)
     regret = {str(t): run.regret[rounds.index(t)] for t in spans(decisions)}
     return Outcome({t: best - total / int(t) for t, total in regret.items()}, regret)
@@ -94,7 +102,7 @@ def seconds_of_a_task(
     policy: Policy, tasks: NDArray[np.float64], rewards: RewardModel, decisions: int
 ) -> float:
     """How long one more task of a race takes, by the first decisions of a few."""
-    run = simulate(policy, tasks[:TRIAL], rewards, horizon=TRIAL, record_every=1)
+    run = simulate(policy, tasks[:TRIAL], rewards, horizon=TRIAL, record_every=1, advice=False)
     return decisions / run.decisions_per_second
 
 
