@@ -22,7 +22,7 @@ wait: Any = jax.block_until_ready  # Any: some versions of JAX have no types her
 
 def command(name: str) -> str:
     """The benchmark and its options as they were typed, but for where files are."""
-    places = ("--out", "--keep")
+    places = ("--out", "--keep", "--keep-log", "--log")
     words = [
         word
         for before, word in zip(["", *sys.argv[1:]], sys.argv[1:], strict=False)

@@ -68,3 +68,14 @@ def test_a_bad_log_is_one_line_and_no_folder(text, message, tmp_path):
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "fitted").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [("--decisions", "9", "from 10 to 100000"), ("--minutes", "-1", "minutes")],
+)
+def test_impossible_lengths_are_one_line_before_the_log_is_read(option, value, message, tmp_path):
+    result = diffts("fit", tmp_path / "absent.csv", "--out", tmp_path / "fitted", option, value)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1

@@ -13,6 +13,7 @@ from diffts.fitting import Fitted, NewArms, fit
 from diffts.fitting.from_log import explains_well, simplest_of_the_best
 from diffts.fitting.judging import Prediction, predict
 from diffts.fitting.race import always, complete
+from diffts.fitting.report import write_report
 from diffts.fitting.verdict import Gain, tasks_wanted, verdict
 from diffts.learning.held_out import hide
 from diffts.logs import Facts, Log
@@ -89,6 +90,25 @@ def test_rewards_0_and_1_are_recognised():
         result.agent().update("item 0", 3.0)
 
 
+@pytest.mark.slow
+def test_the_race_is_as_long_as_a_task_is(tmp_path):
+    kinds = ["independent", "gaussian"]
+    result = fit(log_of(gaussian_tasks(40)), minutes=0.0, kinds=kinds, decisions=45)
+    facts = result.facts
+    assert facts["decisions"] == 45
+    for row in (*facts["judged"], *facts["baselines"]):
+        assert list(row["reward"]) == list(row["regret"]) == ["10", "30", "45"]
+    assert "45 decisions" in facts["why"]
+    assert all("first 45 decisions" in why for why in facts["verdict"]["reasons"][:3])
+    assert {"fitting: gaussian", "judging", "race"} <= set(facts["time"]["parts"])
+    assert sum(facts["time"]["parts"].values()) <= facts["time"]["used"]
+    write_report(result, tmp_path, past=np.zeros((1, ARMS)))
+    page = (tmp_path / "report.html").read_text()
+    for said in ("its first 10, 30 and 45 decisions", "summed over 45 decisions", "first 45"):
+        assert said in page
+    assert "100 decisions" not in page
+
+
 def test_the_noise_is_the_logs_where_it_shows():
     tasks = gaussian_tasks(100)
     noise = fit_noise(log_of(tasks, noise=0.5))
@@ -116,6 +136,8 @@ def test_too_few_tasks_are_refused():
         ({"kinds": []}, "kinds: none given"),
         ({"rule": "magic"}, "rule"),
         ({"minutes": float("nan")}, "minutes"),
+        ({"decisions": 9}, "decisions: must be a whole number from 10 to 100000, got 9"),
+        ({"decisions": 20.5}, "decisions"),
         ({"kinds": ["mixture"]}, "too few for it"),
     ],
 )

@@ -37,6 +37,14 @@ def test_recording_less_changes_nothing():
     np.testing.assert_array_equal(some.chosen, every.chosen[19::20])
 
 
+def test_without_advice_the_play_is_the_same():
+    asked = simulate(UCB1(5, 0.1), TASKS, NOISE, horizon=20)
+    not_asked = simulate(UCB1(5, 0.1), TASKS, NOISE, horizon=20, advice=False)
+    np.testing.assert_array_equal(not_asked.regret, asked.regret)
+    assert np.isnan(not_asked.simple_regret).all()
+    assert np.isfinite(asked.simple_regret).all()
+
+
 def test_the_horizon_need_not_be_a_multiple_of_anything():
     run = simulate(Uniform(5), TASKS, NOISE, horizon=7, record_every=3)
     assert run.rounds.tolist() == [3, 6, 7]

@@ -47,6 +47,7 @@ def simulate(
     record_every: int | None = None,
     seed: Seed = 0,
     rule: str | Rule | None = None,
+    advice: bool = True,
     on_block: Callable[[int, int], None] | None = None,
 ) -> Simulation:
     """Play a policy against a set of tasks.
@@ -62,6 +63,8 @@ def simulate(
         seed: seed of rewards and policy; the same seed gives every policy the same rewards.
         rule: play the policy's belief by another rule: a name in ``diffts.bandits.RULES``, which is
             told the horizon, or a rule.
+        advice: whether to ask for advice, which takes many draws; without, ``simple_regret`` and
+            ``chance_right`` are NaN.
         on_block: called with the decisions made so far and their total; for progress bars.
 
     Tasks are spread over all local devices, and simulated in batches that bound the memory.
@@ -74,6 +77,7 @@ def simulate(
         actions=actions,
         record_every=record_every,
         seeds=[seed],
+        advice=advice,
         on_block=on_block,
     )[0]
 
@@ -87,6 +91,7 @@ def simulate_side_by_side(
     actions: Actions | None = None,
     record_every: int | None = None,
     seeds: Sequence[Seed] | None = None,
+    advice: bool = True,
     on_block: Callable[[int, int], None] | None = None,
 ) -> list[Simulation]:
     """Several policies of one kind in one compiled run, each against all of the tasks.
@@ -135,7 +140,8 @@ def simulate_side_by_side(
         states = _initial_states(player, numbers, several)
         states = jax.device_put(states, _over_devices(devices, axis=int(several)))
         parts = []
-        advice = _advise(player, states, several, game)
+        nothing = np.full((count, batch) if several else (batch,), np.nan, np.float32)
+        advices = _advise(player, states, several, game) if advice else [nothing, nothing]
         blocks = _blocks(horizon, every)
         for number, (start, gap, length) in enumerate(blocks):
             before = time.perf_counter()
@@ -143,10 +149,11 @@ def simulate_side_by_side(
             states, part = _play(player, key, states, several, game, first_round, gap, length)
             regret, chosen = (np.asarray(leaf) for leaf in part)
             # Records within a block have the advice from before it, and the last one its own.
-            advised = [np.broadcast_to(leaf[..., None, :], regret.shape).copy() for leaf in advice]
-            if (number + 1) * ADVICES // len(blocks) > number * ADVICES // len(blocks):
-                advice = _advise(player, states, several, game)
-                for column, leaf in zip(advised, advice, strict=True):
+            advised = [np.broadcast_to(leaf[..., None, :], regret.shape).copy() for leaf in advices]
+            due = (number + 1) * ADVICES // len(blocks) > number * ADVICES // len(blocks)
+            if advice and due:
+                advices = _advise(player, states, several, game)
+                for column, leaf in zip(advised, advices, strict=True):
                     column[..., -1, :] = leaf
             parts.append([regret, *advised, chosen])
             decisions = count * min(batch, len(means) - first) * length * gap

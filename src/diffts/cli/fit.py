@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -34,8 +33,12 @@ def fit(
         int, opt.problem("Arms pulled less often in the whole log are left out.")
     ] = 1,
     minutes: Annotated[
-        float, opt.learning("Time for the fits; without any left, the diffusion prior is skipped.")
+        float, opt.learning("Time for all of it; with 0 the diffusion prior is left out.")
     ] = 8.0,
+    decisions: Annotated[
+        int,
+        opt.playing("Decisions that a new task typically gets: the race that judges is so long."),
+    ] = 100,
     rule: Annotated[str, opt.playing("Rule of the race that judges.")] = "default",
     seed: opt.Seed = 0,
 ) -> None:
@@ -46,23 +49,36 @@ def fit(
         require(package, "diffts fit")
     check_outputs({}, {"--out": folder}, {}, out_kind="diffts.fitted")
     from diffts.bandits.rules import make_rule
+    from diffts.fitting.budget import Budget
     from diffts.fitting.from_log import fit as fit_log
+    from diffts.fitting.race import LEAST_DECISIONS, MOST_DECISIONS
     from diffts.fitting.report import write_report
     from diffts.logs import Columns, read_log
+    from diffts.validation import whole_number
 
     make_rule(rule)  # before the log is read
-    started = time.perf_counter()
+    whole_number("decisions", decisions, LEAST_DECISIONS, MOST_DECISIONS)
+    budget = Budget(minutes)
 
     def tell(what: str) -> None:
-        say(f"{time.perf_counter() - started:6.0f} s  {what}")
+        say(f"{budget.used:6.0f} s  {what}")
 
     columns = Columns(task, arm, reward, time=time_column, count=count, propensity=propensity)
     tell("reading the log")
-    log = read_log(logs, columns, min_pulls_of_an_arm=min_pulls)
+    with budget.part("reading"):
+        log = read_log(logs, columns, min_pulls_of_an_arm=min_pulls)
     for remark in log.facts.sentences():
         say(f"          {remark}")
     command = " ".join(["diffts", *sys.argv[1:]])
-    fitted = fit_log(log, minutes=minutes, rule=rule, seed=seed, command=command, on_progress=tell)
+    fitted = fit_log(
+        log,
+        minutes=budget,
+        decisions=decisions,
+        rule=rule,
+        seed=seed,
+        command=command,
+        on_progress=tell,
+    )
     write_report(fitted, folder, past=np.where(log.counts > 0, log.means, np.nan))
     fitted.save(folder)  # last: whoever finds it finds the report, too
     say(fitted.facts["verdict"]["headline"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,9 +11,12 @@ from numpy.typing import NDArray
 
 from diffts.diffusion.exact import Gaussian, GaussianMixture, draw_posterior
 from diffts.diffusion.prior import DiffusionPrior
+from diffts.errors import MissingPackageError
 from diffts.evidence import Evidence
+from diffts.extras import require
+from diffts.fitting.budget import Budget
 from diffts.fitting.fitted import STEPS, Law
-from diffts.learning import Procedure, learn_prior
+from diffts.learning import Procedure, learn_prior_within
 from diffts.learning.fits import fit_diagonal, fit_factor_gaussian, fit_mixture
 from diffts.seeding import Seed, as_generator
 
@@ -22,6 +24,10 @@ from diffts.seeding import Seed, as_generator
 COMPONENTS, TASKS_OF_A_COMPONENT = 5, 50
 #: Fewer tasks teach a network nothing that a Gaussian does not know.
 LEAST_TASKS_OF_A_NETWORK = 200
+#: Gradient steps of the network where there is time for all of them.
+PLAN = {"warmup_steps": 9000, "rounds": 1, "inner_steps": 1800}
+#: Share of the time left that the network may train for.
+TRAINING_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -50,61 +56,76 @@ def fit_candidates(
     train: Evidence,
     kinds: Sequence[str],
     *,
-    minutes: float,
+    budget: Budget,
     seed: int,
     tell: Callable[[str], None],
 ) -> Iterator[Candidate]:
     """Each of some candidates as soon as it is fitted; those that would take too long say so.
 
-    ``minutes`` is for all of them: what the cheap ones leave over, the diffusion prior may use.
+    Independent arms and the factor Gaussian are always fitted. A mixture takes about twice as long
+    as that Gaussian, which is a part of it. The diffusion prior gets half of the time that is left:
+    the other half is for the race.
     """
-    started = time.perf_counter()
     n_tasks = len(train.mean)
     order = as_generator(seed).permutation(n_tasks)
     fitted_to, others = rows_of(train, order[n_tasks // 6 :]), rows_of(train, order[: n_tasks // 6])
 
     def timed(kind: str, fit: Callable[[], Law]) -> Candidate:
         tell(f"fitting: {kind}")
-        before = time.perf_counter()
-        return Candidate(kind, fit(), time.perf_counter() - before)
+        part = f"fitting: {kind}"
+        with budget.part(part):
+            law = fit()
+        return Candidate(kind, law, budget.parts[part])
 
     if "independent" in kinds:
         yield timed("independent", lambda: fit_diagonal(train))
     if "gaussian" in kinds:
         yield timed("gaussian", lambda: fit_factor_gaussian(fitted_to, others).gaussian)
+    of_gaussian = budget.parts.get("fitting: gaussian", 0.0)
     too_few = f"{n_tasks} tasks to learn from are too few for it"
+    out_of_time = f"no time left of {budget.planned / 60:g} minutes"
     if "mixture" in kinds:
         components = min(COMPONENTS, n_tasks // TASKS_OF_A_COMPONENT)
         if components < 2:
             yield Candidate("mixture", None, note=too_few)
+        elif (missing := _missing("sklearn", "a mixture")) is not None:
+            yield Candidate("mixture", None, note=missing)
+        elif budget.most_left < 2 * of_gaussian:
+            yield Candidate("mixture", None, note=out_of_time)
         else:
             yield timed("mixture", lambda: fit_mixture(train, components, seed))
     if "diffusion" in kinds:
-        left = minutes - (time.perf_counter() - started) / 60
+        seconds = TRAINING_SHARE * budget.left
         if n_tasks < LEAST_TASKS_OF_A_NETWORK:
             yield Candidate("diffusion", None, note=too_few)
-        elif left <= 0:
-            yield Candidate("diffusion", None, note=f"no time left of {minutes:g} minutes")
+        elif seconds <= of_gaussian:  # it begins with a Gaussian of its own
+            yield Candidate("diffusion", None, note=out_of_time)
         else:
-            steps = training_steps(left, train.n_arms)
-            yield timed("diffusion", lambda: learn_diffusion(fitted_to, others, steps, seed))
+            yield timed("diffusion", lambda: _diffusion(seconds, fitted_to, others, seed, budget))
 
 
-#: Gradient steps a minute on two cores for a network of 100 arms, with everything around them.
-STEPS_A_MINUTE = 3000
+def _missing(package: str, purpose: str) -> str | None:
+    """Why what is optional cannot be made here; None if it can."""
+    try:
+        require(package, purpose)
+    except MissingPackageError as error:
+        return str(error)
+    return None
 
 
-def training_steps(minutes: float, n_arms: int) -> int:
-    """Gradient steps that should fit: from 500 to 9000, what learning takes by default."""
-    return int(np.clip(STEPS_A_MINUTE * minutes * 100 / max(n_arms, 50), 500, 9000))
-
-
-def learn_diffusion(train: Evidence, others: Evidence, steps: int, seed: int) -> DiffusionPrior:
+def _diffusion(
+    seconds: float, train: Evidence, others: Evidence, seed: int, budget: Budget
+) -> DiffusionPrior:
     """A network on top of a factor Gaussian: it starts there, and learns what is left."""
-    how = Procedure.named("default", warmup_steps=steps, rounds=1, inner_steps=max(200, steps // 5))
-    options = {"width": 256}
-    return learn_prior(
-        train, others, procedure=how, predicts="residual", options=options, seed=seed
+    return learn_prior_within(
+        seconds,
+        train,
+        others,
+        procedure=Procedure.named("default", **PLAN),
+        predicts="residual",
+        options={"width": 256},
+        seed=seed,
+        clock=budget.clock,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,65 +15,88 @@ from diffts.bandits.noise import (
     PooledNoise,
     noise_to_json,
 )
+from diffts.bandits.policy import Policy
 from diffts.bandits.rules import make_rule
 from diffts.circumstances import circumstances
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
+from diffts.fitting.budget import Budget
 from diffts.fitting.candidates import Candidate, fit_candidates, rows_of
+from diffts.fitting.entries import enter
+from diffts.fitting.facts import arms_of, facts_of, judged_row, mean_over_tasks, summary, why
 from diffts.fitting.fitted import KINDS, Fitted, Law
 from diffts.fitting.judging import Prediction, mean_and_error, predict
 from diffts.fitting.new_arms import estimate_new_arms
-from diffts.fitting.race import HORIZONS, Outcome, baselines, complete, play, rewards_like
+from diffts.fitting.race import (
+    LEAST_DECISIONS,
+    MOST_DECISIONS,
+    TRIAL,
+    Outcome,
+    baselines,
+    complete,
+    play,
+    rewards_like,
+    seconds_of_a_task,
+    spans,
+)
 from diffts.fitting.verdict import Gain, verdict
 from diffts.learning.fits import fit_diagonal, fit_factor_gaussian
 from diffts.learning.held_out import hide
 from diffts.logs import Columns, Log, read_log
 from diffts.seeding import as_generator
-from diffts.validation import number_between, one_of
+from diffts.validation import one_of, whole_number
 
-#: Tasks that are kept from the fits, and raced at most.
-JUDGED_SHARE, MOST_RACED = 0.25, 100
+#: Tasks that are kept from the fits; and of these, those that predictions are judged on at most.
+JUDGED_SHARE, MOST_PREDICTED = 0.25, 300
 #: Pulls of one arm in one task, beyond the first, from which the noise is known well enough.
 KNOWN_NOISE = 100
 LEAST_TASKS, LEAST_ARMS = 8, 2
-LAST = str(max(HORIZONS))
 
 
 def fit(
     log: Any,
     columns: Columns | None = None,
     *,
-    minutes: float = 8.0,
+    minutes: float | Budget = 8.0,
+    decisions: int = 100,
     rule: str = "default",
     kinds: Sequence[str] | None = None,
     seed: int = 0,
     command: str = "",
     on_progress: Callable[[str], None] = lambda _: None,
+    on_candidate: Callable[[str, Law], None] = lambda *_: None,
 ) -> Fitted:
     """Learn what a log teaches of a new task.
 
     Independent Gaussians, a factor Gaussian, a mixture and a diffusion prior (with the factor
     Gaussian below it) are fitted to three quarters of the tasks. The others judge: how well each
     predicts entries that were hidden, and how it plays tasks that are completed from the data. The
-    least regret wins, or the simplest belief within one standard error of it.
+    least regret after as many decisions as a new task gets wins, or the simplest belief within one
+    standard error of it.
 
     Args:
         log: what ``read_log`` has read; or what it reads: a file, a folder, a table.
         columns: which column is which, for ``read_log``.
-        minutes: time for the fits, roughly; the diffusion prior is left out if none is left.
+        minutes: time for all of it, or a :class:`Budget` that is running. The diffusion prior is
+            trained for half of what the others leave (for fewer steps, or not at all), and where
+            little is left the race has fewer tasks. What takes too long for 1.3 times that and a
+            minute is not begun.
+        decisions: how many a new task typically gets: the length of the race.
         rule: the rule of the race.
         kinds: candidates, all by default.
         seed: of splits, fits and the race.
         command: what was typed, to be kept with the result.
         on_progress: told what is being done.
+        on_candidate: given the kind and the law of every belief that was fitted.
     """
-    started = time.perf_counter()
+    budget = minutes if isinstance(minutes, Budget) else Budget(minutes)
+    decisions = whole_number("decisions", decisions, LEAST_DECISIONS, MOST_DECISIONS)
     if not isinstance(log, Log):
         on_progress("reading the log")
-        log = read_log(log, columns)
+        with budget.part("reading"):
+            log = read_log(log, columns)
     make_rule(rule)  # what cannot be is refused before anything takes time
-    minutes = number_between("minutes", minutes, 0.0, 1e6)
     kinds = KINDS if kinds is None else [one_of("kinds", kind, KINDS) for kind in kinds]
     if not kinds:
         raise InvalidInputError("kinds: none given")
@@ -89,67 +111,99 @@ def fit(
     order = as_generator(seed).permutation(n_tasks)
     n_judged = max(2, round(JUDGED_SHARE * n_tasks))
     train, judged = rows_of(evidence, order[n_judged:]), rows_of(evidence, order[:n_judged])
-    held_out = hide(judged, 0.3, seed)
+    held_out = hide(rows_of(judged, np.arange(min(n_judged, MOST_PREDICTED))), 0.3, seed)
 
     fitted: list[Candidate] = []
     predictions: dict[str, Prediction] = {}
-    for candidate in fit_candidates(train, kinds, minutes=minutes, seed=seed, tell=on_progress):
+    for candidate in fit_candidates(train, kinds, budget=budget, seed=seed, tell=on_progress):
         fitted.append(candidate)
         if candidate.law is not None:
+            on_candidate(candidate.kind, candidate.law)
             on_progress(f"judging: {candidate.kind}")
-            predictions[candidate.kind] = predict(candidate.law, held_out, seed)
+            with budget.part("judging"):
+                predictions[candidate.kind] = predict(candidate.law, held_out, seed)
     laws = {one.kind: one.law for one in fitted if one.law is not None}
     if not laws:
         raise InvalidInputError(f"kinds: none could be fitted ({fitted[0].note})")
 
     plausible = explains_well(predictions)
-    raced = rows_of(judged, np.arange(min(n_judged, MOST_RACED)))
-    tasks = complete(raced, [laws[kind] for kind in plausible], seed)
-    tasks = np.clip(tasks, 0.0, 1.0) if log.is_binary else tasks
     rewards = rewards_like(log.is_binary, log.noise_std)
-
     new_arms = estimate_new_arms(log.counts, log.means, log.noise_std)
+
+    def completed(count: int) -> NDArray[np.float64]:
+        found = complete(rows_of(judged, np.arange(count)), [laws[k] for k in plausible], seed)
+        return np.clip(found, 0.0, 1.0) if log.is_binary else found
+
+    def policy(kind: str, law: Law) -> Policy:
+        return Fitted(kind, law, log.arms, noise, new_arms).policy(rule, horizon=decisions)
 
     def race(kind: str, law: Law) -> Outcome:
         on_progress(f"racing: {kind}")
-        belief = Fitted(kind, law, log.arms, noise, new_arms)
-        return play(belief.policy(rule, horizon=max(HORIZONS)), tasks, rewards, seed)
+        return play(policy(kind, law), tasks, rewards, seed, decisions)
 
-    outcomes = {kind: race(kind, law) for kind, law in laws.items()}
-    chosen = simplest_of_the_best({kind: one.regret[LAST] for kind, one in outcomes.items()})
-    overall = _mean_over_tasks(log.means[order[n_judged:]], log.counts[order[n_judged:]])
-    others = {
-        name: way(tasks, rewards, seed)
-        for name, way in baselines(log.counts.sum(0), overall, log.noise_std).items()
-    }
-    curve = learning_curve(train, lambda law: race("gaussian", law), outcomes.get("gaussian"))
+    of_gaussian = budget.parts.get("fitting: gaussian", 0.0)
+    with budget.part("race"):
+        costs = dict.fromkeys(laws, 0.0)
+        if n_judged > TRIAL:
+            on_progress("timing the race")
+            few = completed(TRIAL)
+            for kind, law in laws.items():
+                costs[kind] = seconds_of_a_task(policy(kind, law), few, rewards, decisions)
+        # Two more fits and races of Gaussians for the learning curve, and a last fit to all tasks.
+        after = 2 * of_gaussian
+        entries = enter(costs, n_judged, budget, kept_back=after)
+        tasks = completed(entries.tasks)
+        outcomes = {kind: race(kind, laws[kind]) for kind in entries.kinds}
+        chosen = simplest_of_the_best({kind: one.missed for kind, one in outcomes.items()})
+        overall = mean_over_tasks(log.means[order[n_judged:]], log.counts[order[n_judged:]])
+        ways = baselines(log.counts.sum(0), overall, log.noise_std, decisions)
+        others = {name: way(tasks, rewards, seed) for name, way in ways.items()}
+    with budget.part("learning curve"):
+        races = 2 * entries.tasks * costs.get("gaussian", 0.0)
+        curve = []
+        if after + races <= budget.most_left:
+            whole = outcomes.get("gaussian")
+            curve = learning_curve(train, lambda law: race("gaussian", law), whole)
     gains = [
-        Gain(name, *mean_and_error(outcomes[chosen].reward[LAST] - other.reward[LAST]))
+        Gain(name, *mean_and_error(outcomes[chosen].earned - other.earned))
         for name, other in others.items()
     ]
     on_progress(f"keeping: {chosen}")
+    law = laws[chosen]
+    with budget.part("last fit"):
+        if of_gaussian <= budget.most_left:
+            law = refitted(chosen, law, evidence, seed)
     facts: dict[str, Any] = {
         "log": facts_of(log),
         "arms": arms_of(log),
         "tasks": list(log.tasks),  # a backtest should judge by others
-        "judged": [judged_row(one, predictions.get(one.kind), outcomes, chosen) for one in fitted],
-        "baselines": [{"name": name, **_summary(outcome)} for name, outcome in others.items()],
-        "best_possible": {str(t): float(tasks.max(1).mean()) for t in HORIZONS},
+        "decisions": decisions,
+        "judged": [
+            judged_row(
+                one, predictions.get(one.kind), outcomes, chosen, entries.too_slow.get(one.kind)
+            )
+            for one in fitted
+        ],
+        "baselines": [{"name": name, **summary(outcome)} for name, outcome in others.items()],
+        "best_possible": {str(t): float(tasks.max(1).mean()) for t in spans(decisions)},
         "completed": (
             f"{len(tasks)} tasks that no belief was fitted to; what is not known of them was drawn "
             f"from their posterior, by turns under: {', '.join(plausible)}"
         ),
+        "predicted_tasks": len(held_out.hidden),
         "race_tasks": len(tasks),
+        "race_note": entries.note,
         "rule": rule,
         "chosen": chosen,
-        "why": why(chosen, outcomes),
+        "fitted_to_all_tasks": law is not laws[chosen],
+        "why": why(chosen, outcomes, decisions),
         "learning_curve": curve,
-        "verdict": verdict(chosen, n_tasks, gains, curve),
-        "seconds": time.perf_counter() - started,
+        "verdict": verdict(chosen, n_tasks, gains, curve, decisions),
+        "time": budget.facts(),
+        "seconds": budget.used,
         "versions": circumstances(),
         "command": command,
     }
-    law = refitted(chosen, laws[chosen], evidence, seed)
     if isinstance(law, DiffusionPrior):  # so that ThompsonSampling(prior) needs to be told nothing
         law = law.with_errors(law.tau, noise=noise_to_json(noise), arms=list(log.arms))
     return Fitted(chosen, law, log.arms, noise, new_arms, facts)
@@ -201,7 +255,7 @@ def learning_curve(
             some, others = np.arange(count // 6, count), np.arange(count // 6)
             law = fit_factor_gaussian(rows_of(train, some), rows_of(train, others)).gaussian
             outcome = race(law)
-        mean, error = mean_and_error(outcome.regret[LAST])
+        mean, error = mean_and_error(outcome.missed)
         curve.append({"tasks": count, "regret": mean, "regret_se": error})
     return curve
 
@@ -216,108 +270,3 @@ def refitted(kind: str, law: Law, evidence: Evidence, seed: int) -> Law:
         some, others = rows_of(evidence, order[sixth:]), rows_of(evidence, order[:sixth])
         return fit_factor_gaussian(some, others).gaussian
     return law
-
-
-def why(chosen: str, outcomes: dict[str, Outcome]) -> str:
-    """One sentence."""
-    best = min(outcomes, key=lambda kind: float(outcomes[kind].regret[LAST].mean()))
-    if best == chosen:
-        return f"It had the least regret after {LAST} decisions."
-    more, error = mean_and_error(outcomes[chosen].regret[LAST] - outcomes[best].regret[LAST])
-    return (
-        f"It is the simplest within one standard error of the best, {best} "
-        f"({more:+.3g} ± {error:.2g} regret after {LAST} decisions)."
-    )
-
-
-def judged_row(
-    candidate: Candidate,
-    prediction: Prediction | None,
-    outcomes: dict[str, Outcome],
-    chosen: str,
-) -> dict[str, Any]:
-    """What is told of a candidate."""
-    row: dict[str, Any] = {
-        "kind": candidate.kind,
-        "seconds": candidate.seconds,
-        "note": candidate.note,
-    }
-    if prediction is None:
-        return row
-    outcome = outcomes[candidate.kind]
-    crps, crps_se = mean_and_error(prediction.crps)
-    log_score, log_score_se = mean_and_error(prediction.log_score)
-    gap, gap_se = mean_and_error(outcome.regret[LAST] - outcomes[chosen].regret[LAST])
-    return row | {
-        "crps": crps,
-        "crps_se": crps_se,
-        "log_score": log_score,
-        "log_score_se": log_score_se,
-        "coverage": prediction.coverage,
-        "gap": gap,
-        "gap_se": gap_se,
-        **_summary(outcome),
-    }
-
-
-def _summary(outcome: Outcome) -> dict[str, dict[str, float]]:
-    parts = {"reward": outcome.reward, "regret": outcome.regret}
-    return {
-        name + ending: {t: mean_and_error(values)[which] for t, values in of_each.items()}
-        for name, of_each in parts.items()
-        for which, ending in enumerate(("", "_se"))
-    }
-
-
-def facts_of(log: Log) -> dict[str, Any]:
-    """What was in it."""
-    facts = log.facts
-    return {
-        "rows_read": facts.rows_read,
-        "rows_used": facts.rows_used,
-        "dropped": dict(facts.dropped),
-        "tasks": len(log.tasks),
-        "arms": len(log.arms),
-        "pulls": float(log.counts.sum()),
-        "observed_share": float((log.counts > 0).mean()),
-        "reward_mean": float((log.counts * log.means).sum() / log.counts.sum()),
-        "low": facts.least_reward,
-        "high": facts.largest_reward,
-        "first": facts.first_time,
-        "last": facts.last_time,
-        "binary": log.is_binary,
-        "noise_std": log.noise_std,
-        "noise_is_assumed": log.noise_is_assumed,
-        "rare_arms": [*facts.rare_arms, *facts.seldom_arms],
-        "remarks": facts.sentences(),
-        "source": facts.source,
-    }
-
-
-def arms_of(log: Log) -> list[dict[str, Any]]:
-    """What the log has of each arm."""
-    seen = log.counts > 0
-    mean = _mean_over_tasks(log.means, log.counts)
-    spread = np.sqrt(
-        np.where(seen, (log.means - mean) ** 2, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
-    )
-    return [
-        {
-            "name": name,
-            "pulls": int(log.counts[:, arm].sum()),
-            "tasks": int(seen[:, arm].sum()),
-            "mean": float(mean[arm]),
-            "std": float(spread[arm]),
-        }
-        for arm, name in enumerate(log.arms)
-    ]
-
-
-def _mean_over_tasks(
-    means: NDArray[np.float64], counts: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Each arm's mean over the tasks that tried it ``(K,)``; the least of all if none did."""
-    seen = counts > 0
-    sums = np.where(seen, means, 0.0).sum(0)
-    average = sums / np.maximum(seen.sum(0), 1)
-    return np.where(seen.any(0), average, average[seen.any(0)].min(initial=0.0))

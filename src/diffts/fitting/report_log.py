@@ -71,6 +71,10 @@ def small_print(facts: Facts) -> str:
     pairs = [(text(what), name(which, 80)) for what, which in (facts.get("versions") or {}).items()]
     if is_number(took):
         pairs.append(("the whole fit took", duration(took)))
+    spent = facts.get("time") or {}
+    if is_number(spent.get("planned")):
+        pairs.append(("time planned", duration(spent["planned"])))
+    pairs += [(text(part), duration(took)) for part, took in (spent.get("parts") or {}).items()]
     shown = f"<pre>{text(command)}</pre>" if command else ""
     return (
         f"<details><summary>Command and versions</summary>{shown}{facts_list(pairs)}</details>"

@@ -30,6 +30,11 @@ BELIEFS = {
 }
 
 
+def decisions_of(facts: Facts) -> str:
+    """Length of the race as the facts name it; reports of before there was a choice had 100."""
+    return str(facts.get("decisions") or 100)
+
+
 def winner(facts: Facts) -> str:
     """Which belief won, and by how much; who was left out and why."""
     judged = [row for row in facts.get("judged") or () if row.get("kind")]
@@ -48,16 +53,17 @@ def winner(facts: Facts) -> str:
         "Which belief won",
         f"{why}<p>A belief is what is thought of a new task before its first decision. Each was "
         "played on the same tasks; counted is the reward that it missed against the best arm, "
-        f"summed over 100 decisions: smaller is better.</p>{_missed(judged, marked)}"
+        f"summed over {text(decisions_of(facts))} decisions: smaller is better.</p>"
+        f"{_missed(judged, marked, decisions_of(facts))}"
         f"{f'<ul class=notes>{notes}</ul>' if notes else ''}"
         f'<p class="small">{meanings} “More than the winner” is compared task by task; ± is a 95% '
         f"interval.</p>{_predictions(judged, marked)}",
     )
 
 
-def _missed(judged: Sequence[Facts], marked: int | None) -> str:
-    """Regret after 100 decisions, as chart and table."""
-    regrets = [_regret(row) for row in judged]
+def _missed(judged: Sequence[Facts], marked: int | None, decisions: str) -> str:
+    """Regret after all decisions, as chart and table."""
+    regrets = [_regret(row, decisions) for row in judged]
     unit = Unit.of(regrets)
     marks = [
         Mark.of(_name(row), regret, (error or 0.0) * HALF_WIDTH, "ours" if i == marked else "other")
@@ -127,7 +133,8 @@ def curve(facts: Facts) -> str:
     )
     return section(
         "Would more data help?",
-        "<p>Reward missed in 100 decisions, had the log held only so many tasks. Where the dots no "
+        f"<p>Reward missed in {text(decisions_of(facts))} decisions, had the log held only so many "
+        "tasks. Where the dots no "
         f"longer move to the left, more tasks help no more.</p>{chart}",
     )
 
@@ -139,8 +146,10 @@ def judging(facts: Facts) -> str:
         said.append(
             "Some tasks were kept apart: nothing was learned from them. On "
             f"{count(facts['race_tasks'], 'such task')} every belief was played from the first "
-            "decision on, with the same luck for all."
+            f"decision on, for {decisions_of(facts)} decisions, with the same luck for all."
         )
+    if facts.get("race_note"):
+        said.append(f"{facts['race_note']}.")
     if facts.get("completed"):
         said.append(str(facts["completed"]))
     if facts.get("rule") not in (None, "default"):
@@ -161,9 +170,9 @@ def _belief(row: Facts) -> str:
     return text(_name(row))
 
 
-def _regret(row: Facts) -> tuple[Any, Any]:
-    """Regret after 100 decisions and its standard error, None where unknown."""
-    value, error = ((row.get(key) or {}).get("100") for key in ("regret", "regret_se"))
+def _regret(row: Facts, decisions: str) -> tuple[Any, Any]:
+    """Regret after so many decisions and its standard error, None where unknown."""
+    value, error = ((row.get(key) or {}).get(decisions) for key in ("regret", "regret_se"))
     return value, error if is_number(error) else None
 
 

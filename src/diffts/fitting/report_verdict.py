@@ -12,6 +12,7 @@ from diffts.fitting.report_words import (
     Unit,
     count,
     is_number,
+    listed,
     number,
     percent,
     section,
@@ -21,8 +22,6 @@ from diffts.fitting.report_words import (
 
 Facts = Mapping[str, Any]
 
-#: Numbers of decisions that are reported, as the facts name them.
-SPANS = ("10", "30", "100")
 _OURS = "With this fit"
 _BASELINES = {"as logged": "Today", "best arm for all": "One arm for all", "ucb1": "UCB"}
 _LOOKS = {
@@ -90,15 +89,22 @@ def compared(facts: Facts) -> list[Compared]:
     return rows
 
 
+def looked_at(rows: Sequence[Compared]) -> list[str]:
+    """Numbers of decisions that the facts tell of, as they name them: 10, 30, … and the last."""
+    known = {span for row in rows for span in row.rewards if span.isdecimal()}
+    return sorted(known, key=int)
+
+
 def expected(facts: Facts) -> str:
-    """Expected reward in the first decisions: three short answers, a chart and a table."""
-    rows = [row for row in compared(facts) if any(row.at(n)[0] is not None for n in SPANS)]
+    """Expected reward in the first decisions: a few short answers, a chart and a table."""
+    spans = looked_at(compared(facts))
+    rows = [row for row in compared(facts) if any(row.at(n)[0] is not None for n in spans)]
     if not rows or rows[0].look != "ours":
         return ""
     binary = bool((facts.get("log") or {}).get("binary"))
-    unit = Unit.of([row.at(n) for row in rows for n in SPANS], percent=binary)
+    unit = Unit.of([row.at(n) for row in rows for n in spans], percent=binary)
     best = facts.get("best_possible") or {}
-    limits = {_first(n): best[n] for n in SPANS if is_number(best.get(n))}
+    limits = {_first(n): best[n] for n in spans if is_number(best.get(n))}
     groups = {
         _first(n): [
             Mark.of(row.label, value, (error or 0.0) * HALF_WIDTH, row.look)
@@ -106,23 +112,24 @@ def expected(facts: Facts) -> str:
             for value, error in [row.at(n)]
             if value is not None
         ]
-        for n in SPANS
+        for n in spans
     }
     what = "share of successes" if binary else "mean reward of a decision"
     chart = interval_chart(
         groups, unit.tick, limits=limits, described=f"{what} with intervals, as in the table below"
     )
-    cells = [[text(row.label), *(unit.interval(*row.at(n)) for n in SPANS)] for row in rows]
+    cells = [[text(row.label), *(unit.interval(*row.at(n)) for n in spans)] for row in rows]
     if limits:
-        cells.append(["Best possible", *(unit.plain(best.get(n)) for n in SPANS)])
+        cells.append(["Best possible", *(unit.plain(best.get(n)) for n in spans)])
     dashed = (
         " The dashed line is the best possible: the best arm of each task, known from the start."
     )
     return section(
         "What to expect",
-        f"<p>For a new task: {what}, over its first 10, 30 and 100 decisions. "
-        f"Bars and ± are 95% intervals.{dashed if limits else ''}</p>{_tiles(rows, unit)}{chart}"
-        + table(["", *(f"first {n}" for n in SPANS)], cells, marked=0)
+        f"<p>For a new task: {what}, over its first {listed(spans)} decisions. "
+        f"Bars and ± are 95% intervals.{dashed if limits else ''}</p>"
+        f"{_tiles(rows, spans, unit)}{chart}"
+        + table(["", *(f"first {n}" for n in spans)], cells, marked=0)
         + '<p class="small">Today: what the log itself got. One arm for all: always the arm that '
         "is best on average. UCB: a usual method that starts each task without past data.</p>",
     )
@@ -132,11 +139,11 @@ def _first(span: str) -> str:
     return f"First {span} decisions"
 
 
-def _tiles(rows: Sequence[Compared], unit: Unit) -> str:
+def _tiles(rows: Sequence[Compared], spans: Sequence[str], unit: Unit) -> str:
     """What a new task gets, and what it gets today, in a few words."""
     today = next((row for row in rows if row.look == "today"), None)
     tiles = []
-    for n in SPANS:
+    for n in spans:
         value, error = rows[0].at(n)
         if value is None:
             continue

@@ -95,6 +95,15 @@ def count(n: Any, one: str, many: str | None = None) -> str:
     return f"{number(n)} {one if n == 1 else many or one + 's'}"
 
 
+def listed(words: Sequence[str]) -> str:
+    """Words in a row.
+
+    >>> listed(["10", "30", "100"]), listed(["10"])
+    ('10, 30 and 100', '10')
+    """
+    return " and ".join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])
+
+
 def duration(seconds: Any) -> str:
     """Seconds, or minutes where there are many."""
     if not is_number(seconds):

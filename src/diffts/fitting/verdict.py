@@ -16,7 +16,7 @@ CLOSE_ENOUGH = 0.05
 
 
 class Gain(NamedTuple):
-    """Reward a decision above another way to play, over the first 100, and its standard error."""
+    """Reward a decision above another way to play, over the race, and its standard error."""
 
     over: str
     mean: float
@@ -47,14 +47,19 @@ def tasks_wanted(curve: Sequence[Mapping[str, float]]) -> int | None:
 
 
 def verdict(
-    kind: str, n_tasks: int, gains: Sequence[Gain], curve: Sequence[Mapping[str, float]]
+    kind: str,
+    n_tasks: int,
+    gains: Sequence[Gain],
+    curve: Sequence[Mapping[str, float]],
+    decisions: int = 100,
 ) -> dict[str, Any]:
-    """Plain words, from what was measured."""
+    """Plain words, from what was measured in a race of so many decisions."""
     wanted = tasks_wanted(curve) if curve else None
     surely, not_sure = [g for g in gains if g.sure], [g for g in gains if not g.sure]
     reasons = [
-        f"Over the first 100 decisions of a task it earns {gain.mean:+.3g} (± {gain.error:.2g}) a "
-        f"decision against '{gain.over}'" + ("." if gain.sure else ": that may be luck.")
+        f"Over the first {decisions} decisions of a task it earns {gain.mean:+.3g} "
+        f"(± {gain.error:.2g}) a decision against '{gain.over}'"
+        + ("." if gain.sure else ": that may be luck.")
         for gain in gains
     ]
     if wanted is not None and wanted > n_tasks:

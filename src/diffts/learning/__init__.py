@@ -9,6 +9,7 @@ from diffts.learning.paper import PaperProcedure
 from diffts.learning.procedure import PROCEDURES, Procedure
 from diffts.learning.sure import choose_sure
 from diffts.learning.training import TrainingConfig, TrainingState
+from diffts.learning.within import learn_prior_within
 
 __all__ = [
     "PROCEDURES",
@@ -30,5 +31,6 @@ __all__ = [
     "fit_mixture",
     "fit_start",
     "learn_prior",
+    "learn_prior_within",
     "learn_priors",
 ]

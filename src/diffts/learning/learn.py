@@ -112,16 +112,16 @@ def learn_prior(
     calibrate, the held-out scores, and which weights were kept.
     """
     lesson = Lesson(past, calibration, procedure, config, seed)
-    learning = _learning(lesson, network, predicts, options, schedule)
+    learning = learning_of(lesson, network, predicts, options, schedule)
     saved = Checkpoint(checkpoint, _fingerprint(learning))
     start = saved.load(learning.initial())
 
     def report(state: LearningState) -> None:
         if on_progress is not None:
-            on_progress(_progress(learning, state))
+            on_progress(progress_of(learning, state))
 
     states = (state for [state] in run([learning], [start]))
-    return _prior(learning, saved.follow(start, states, checkpoint_every, report))
+    return prior_of(learning, saved.follow(start, states, checkpoint_every, report))
 
 
 def learn_priors(
@@ -151,19 +151,19 @@ def learn_priors(
     learnings = []
     for lesson in lessons:
         data = (id(lesson.past), id(lesson.calibration))
-        learnings.append(_learning(lesson, *how, like=same.get(data)))
+        learnings.append(learning_of(lesson, *how, like=same.get(data)))
         if lesson.calibration is not None:  # else each seed splits them in its own way
             same.setdefault(data, learnings[-1].past)
     before = states = [learning.initial() for learning in learnings]
     for states in run(learnings, before):
         if on_progress is not None:
             furthest_behind = min(zip(learnings, states, strict=True), key=lambda one: one[1].step)
-            on_progress(_progress(*furthest_behind))
+            on_progress(progress_of(*furthest_behind))
         for i, (learning, old, new) in enumerate(zip(learnings, before, states, strict=True)):
             if on_phase is not None and int(new.phase) > int(old.phase):
-                on_phase(i, learning.phase_of(old).name, _prior(learning, new))
+                on_phase(i, learning.phase_of(old).name, prior_of(learning, new))
         before = states
-    return [_prior(learning, state) for learning, state in zip(learnings, states, strict=True)]
+    return [prior_of(learning, state) for learning, state in zip(learnings, states, strict=True)]
 
 
 def fit_start(past: Evidence, calibration: Evidence) -> FactorFit:
@@ -174,7 +174,7 @@ def fit_start(past: Evidence, calibration: Evidence) -> FactorFit:
 # --- from data to a learning -------------------------------------------------------------------
 
 
-def _learning(
+def learning_of(
     lesson: Lesson,
     network: str,
     predicts: Prediction,
@@ -278,7 +278,7 @@ def _fingerprint(learning: Learning) -> str:
 # --- and back to a prior -----------------------------------------------------------------------
 
 
-def _prior(learning: Learning, state: LearningState) -> DiffusionPrior:
+def prior_of(learning: Learning, state: LearningState) -> DiffusionPrior:
     """The prior to use in a state, with an account of how it came about."""
     past, how = learning.past, learning.how
     denoiser, tau = learning.result(state)
@@ -292,7 +292,8 @@ def _prior(learning: Learning, state: LearningState) -> DiffusionPrior:
     )
 
 
-def _progress(learning: Learning, state: LearningState) -> Progress:
+def progress_of(learning: Learning, state: LearningState) -> Progress:
+    """Where learning stands in a state."""
     number = int(np.searchsorted(learning.ends, state.step))
     phase = learning.phases[number]
     crps = np.asarray(state.scores)[:, 0]
@@ -313,7 +314,9 @@ def _account(learning: Learning, state: LearningState) -> dict[str, Any]:
     past = learning.past
     scores = past.units.scale * np.asarray(state.scores, np.float64)
     done = [i for i in range(len(scores)) if not np.isnan(scores[i, 0])]
-    kept = min(done, key=lambda i: scores[i, 0]) if learning.how.selects else done[-1]
+    kept: int | None = None  # nothing was scored before learning was stopped
+    if done:
+        kept = min(done, key=lambda i: scores[i, 0]) if learning.how.selects else done[-1]
     rows = [
         {"step": learning.scored[i]} | dict(zip(("crps", "rmse", "stderr"), scores[i], strict=True))
         for i in done
@@ -321,11 +324,12 @@ def _account(learning: Learning, state: LearningState) -> dict[str, Any]:
     seldom = np.asarray(past.calibration.mask).sum(0) < LEAST_OBSERVATIONS
     never = ~np.asarray(past.train.mask).any(0)
     return {
+        "steps": state.step,
         "scores": rows,
-        "kept_step": learning.scored[kept],
-        "held_out_crps": scores[kept, 0],
-        "held_out_stderr": scores[kept, 2],
-        "held_out_rmse": scores[kept, 1],
+        "kept_step": state.step if kept is None else learning.scored[kept],
+        "held_out_crps": None if kept is None else scores[kept, 0],
+        "held_out_stderr": None if kept is None else scores[kept, 2],
+        "held_out_rmse": None if kept is None else scores[kept, 1],
         "arms_seldom_calibrated": np.flatnonzero(seldom).tolist(),
         "arms_never_observed": np.flatnonzero(never).tolist(),
         "factors": past.factors.rank if "factors" in past.__dict__ else None,

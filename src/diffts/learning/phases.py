@@ -114,9 +114,13 @@ class Learning:
         return min(best_of_phase[-patience:]) > min(best_of_phase)
 
     def result(self, state: LearningState) -> tuple[NetworkDenoiser, Float[Array, "L K"]]:
-        """The denoiser to use, and its calibrated errors."""
-        if self.how.selects or state.best is None:
-            denoiser = state.training.average if state.best is None else state.best
+        """The denoiser to use, and its calibrated errors; of any state, not only of the last one.
+
+        Before the first held-out score, and without any, the weights as they are.
+        """
+        unscored = not bool(jnp.isfinite(state.scores[:, 0]).any())
+        if self.how.selects or unscored or state.best is None:
+            denoiser = state.training.average if unscored or state.best is None else state.best
             tau = self.how.calibrate(self.past, denoiser, len(self.scored), final=True)
             # The last step's loss is that of the weights before it: they may be lost all the same.
             refuse_divergence(float(jnp.max(tau)), state.step)
