@@ -280,7 +280,7 @@ class ThompsonSampling(Agent):
         rule: str | Rule | None = None,
         horizon: int | None = None,
         floor: float | None = None,
-        sampler: str | PosteriorSampler = "paper",
+        sampler: str | PosteriorSampler | None = None,
         steps: int | None = None,
         variance: str = "calibrated",
         seed: Seed | None = None,

@@ -116,7 +116,7 @@ class Ingredients:
     prior: Callable[[], DiffusionPrior]
     gaussian: Callable[[], Gaussian]
     mixture: Callable[[int], GaussianMixture]
-    sampler: str = "paper"
+    sampler: str | None = None
     steps: int | None = None
     variance: str = "calibrated"
     diagonal: Callable[[], Gaussian] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -19,6 +20,10 @@ class Denoiser(eqx.Module):
     """
 
     n_arms: eqx.AbstractVar[int]
+
+    #: The sampler that suits it, and the length of its chain (None: all L steps).
+    default_sampler: ClassVar[str] = "paper"
+    default_steps: ClassVar[int | None] = None
 
     @abc.abstractmethod
     def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:

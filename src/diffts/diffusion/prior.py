@@ -24,6 +24,8 @@ from diffts.diffusion.exact_denoisers import (
     mixture_tau,
 )
 from diffts.diffusion.networks import build_denoiser
+from diffts.diffusion.networks.arm_network import arm_skeleton
+from diffts.diffusion.observation import ConditionalDenoiser, Marginals, Observation
 from diffts.diffusion.posterior import (
     VARIANCE_MODES,
     PosteriorSampler,
@@ -180,7 +182,7 @@ class DiffusionPrior(eqx.Module):
         key: KeyArray,
         evidence: Evidence,
         *,
-        sampler: str | PosteriorSampler = "paper",
+        sampler: str | PosteriorSampler | None = None,
         steps: int | None = None,
         variance: str = "calibrated",
         chain: bool = False,
@@ -190,11 +192,34 @@ class DiffusionPrior(eqx.Module):
         Everything that samples calls this. :meth:`posterior_sample` is it for people: for batches
         and several draws, with the same further arguments.
         """
+        chosen, steps = self.how_to_draw(sampler, steps)
         reverse = reverse_steps(self.schedule, self.tau, steps, variance)
         units, standard = self.units, self.units.standardise(evidence)
         return units.restore(
-            draw(as_sampler(sampler), key, self.denoiser, reverse, standard, units.limits, chain)
+            draw(chosen, key, self.denoiser, reverse, standard, units.limits, chain)
         )
+
+    def how_to_draw(
+        self, sampler: str | PosteriorSampler | None = None, steps: int | None = None
+    ) -> tuple[PosteriorSampler, int]:
+        """Sampler and length of its chain; where None is given, what suits the denoiser."""
+        longest = self.schedule.n_steps
+        if sampler is None:
+            sampler = self.denoiser.default_sampler
+            steps = self.denoiser.default_steps if steps is None else steps
+        return as_sampler(sampler), longest if steps is None else min(steps, longest)
+
+    def marginals(self, evidence: Evidence) -> Marginals | None:
+        """What is thought of each arm of one task, without any draw; for use inside ``jit``.
+
+        In the user's units; None where the denoiser takes no evidence as noise.
+        """
+        if not isinstance(self.denoiser, ConditionalDenoiser):
+            return None
+        units = self.units
+        observation = Observation.of_evidence(units.standardise(evidence))
+        answer = self.denoiser.given(observation).clipped(*units.limits)
+        return answer.scaled(units.shift, units.scale)
 
     def posterior_sample(
         self,
@@ -202,7 +227,7 @@ class DiffusionPrior(eqx.Module):
         n: int | None = None,
         *,
         steps: int | None = None,
-        sampler: str | PosteriorSampler = "paper",
+        sampler: str | PosteriorSampler | None = None,
         variance: str = "calibrated",
         chain: bool = False,
         seed: Seed = 0,
@@ -213,7 +238,8 @@ class DiffusionPrior(eqx.Module):
             evidence: observations of one task ``(K,)`` or of a batch of tasks ``(*batch, K)``.
             n: draws for each task; by default one, without an axis for it.
             steps: length of the reverse chain, at most L; shorter is faster and less exact.
-            sampler: a name in ``diffts.diffusion.SAMPLERS`` ('paper', 'moment', …) or a sampler.
+            sampler: a name in ``diffts.diffusion.SAMPLERS`` ('paper', 'moment', …) or a sampler; by
+                default what suits the denoiser: 'merged' for network 'arms', else 'paper'.
             variance: reverse variance: 'calibrated', 'plain' or 'partial'.
             chain: return the whole chain, ``x_0`` first, on an axis before the last, all mapped
                 to the user's units by the same shift and scale.
@@ -232,7 +258,8 @@ class DiffusionPrior(eqx.Module):
         if steps is not None:
             steps = whole_number("steps", steps, 1, self.schedule.n_steps)
         one_of("variance", variance, VARIANCE_MODES)
-        how = {"sampler": as_sampler(sampler), "steps": steps, "variance": variance}
+        chosen, steps = self.how_to_draw(sampler, steps)
+        how = {"sampler": chosen, "steps": steps, "variance": variance}
         tasks: Evidence = jax.tree.map(
             lambda leaf: np.asarray(leaf).reshape(-1, self.n_arms), evidence
         )
@@ -334,6 +361,9 @@ def _denoiser_skeleton(recipe: Mapping[str, Any], n_arms: int) -> Denoiser:
             )
         )
         return network
+    if kind == "arms":
+        arms: Denoiser = eqx.filter_eval_shape(lambda: arm_skeleton(n_arms, **recipe["options"]))
+        return arms
     if kind == "gaussian":
         return GaussianDenoiser(unit)
     if kind == "mixture":

@@ -69,7 +69,7 @@ class Comparison:
         self,
         name: str,
         prior: DiffusionPrior | None = None,
-        sampler: str = "paper",
+        sampler: str | None = None,
         steps: int | None = None,
     ) -> Policy:
         """The policy of that name, made for this problem from what is known of past tasks.

@@ -59,7 +59,7 @@ def score(
     prior: DiffusionPrior,
     held_out: HeldOut,
     *,
-    sampler: str | PosteriorSampler = "moment-damped",
+    sampler: str | PosteriorSampler | None = "moment-damped",
     steps: int = 20,
     draws: int = 4,
     seed: Seed = 0,

@@ -17,15 +17,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from diffts.diffusion.exact import Gaussian
-from diffts.diffusion.networks import Prediction, build_denoiser
+from diffts.diffusion.factor_gaussian import FactorGaussian
+from diffts.diffusion.networks import ArmDenoiser, Prediction, TrainedDenoiser, build_denoiser
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
 from diffts.diffusion.units import Past, Units
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
+from diffts.learning.arms import ArmProcedure
 from diffts.learning.calibration import LEAST_OBSERVATIONS
 from diffts.learning.checkpoint import Checkpoint
-from diffts.learning.fits import FactorFit, fit_gaussian
+from diffts.learning.fits import FactorFit, fit_factor_gaussian, fit_gaussian
 from diffts.learning.phases import Learning, LearningState, run
 from diffts.learning.procedure import HowToLearn, PlainTraining, Procedure, Standardised
 from diffts.learning.procedures import as_procedure
@@ -183,9 +185,11 @@ def learning_of(
     like: Standardised | None = None,
 ) -> Learning:
     """Data in standardised units (those of ``like``, if given), procedure, untrained network."""
-    how = _how(lesson)
+    how = _how(lesson, network)
     past = _standardised(lesson, Schedule.linear() if schedule is None else schedule, like)
-    denoiser = build_denoiser(
+    if isinstance(how, ArmProcedure):
+        return Learning(past, how, _arm_denoiser(past, how, predicts, options, lesson.seed))
+    denoiser: TrainedDenoiser = build_denoiser(
         network,
         past.train.n_arms,
         predicts=predicts,
@@ -201,8 +205,35 @@ def _base(past: Standardised, how: HowToLearn) -> Gaussian:
     return past.factors.gaussian if isinstance(how, Procedure) else fit_gaussian(past.train.mean)
 
 
-def _how(lesson: Lesson) -> HowToLearn:
-    """Plain training for exact means, a procedure for evidence."""
+def _arm_denoiser(
+    past: Standardised,
+    how: ArmProcedure,
+    predicts: Prediction,
+    options: Mapping[str, Any] | None,
+    seed: int,
+) -> ArmDenoiser:
+    """The network 'arms' on top of the factor Gaussian of the same tasks."""
+    if predicts != "clean":
+        raise InvalidInputError("predicts: network 'arms' has a Gaussian below it already")
+    given = past.given_factors
+    if given is None or given.rank > how.most_factors:
+        past.given_factors = fit_factor_gaussian(past.train, past.calibration, how.most_factors)
+    try:
+        return ArmDenoiser(FactorGaussian(*past.factors), seed=seed, **dict(options or {}))
+    except TypeError as error:
+        raise InvalidInputError(f"options of arms: {error}") from None
+
+
+def _how(lesson: Lesson, network: str) -> HowToLearn:
+    """Plain training for exact means, a procedure for evidence; for 'arms', its own for both."""
+    if network == "arms":
+        how = Procedure.named("arms") if lesson.procedure == "default" else lesson.procedure
+        how = as_procedure(how)
+        if not isinstance(how, ArmProcedure):
+            raise InvalidInputError("procedure: network 'arms' has its own; give an ArmProcedure")
+        return how if lesson.config is None else how.scaled_to(lesson.config.steps)
+    if isinstance(lesson.procedure, ArmProcedure) or lesson.procedure == "arms":
+        raise InvalidInputError("procedure: 'arms' is that of the network 'arms'")
     if isinstance(lesson.past, Evidence):
         if lesson.config is not None:
             raise InvalidInputError("config: for exact means; of evidence, a procedure's training")
@@ -282,9 +313,9 @@ def prior_of(learning: Learning, state: LearningState) -> DiffusionPrior:
     """The prior to use in a state, with an account of how it came about."""
     past, how = learning.past, learning.how
     denoiser, tau = learning.result(state)
-    kind, told = "exact", how.settings()
+    kind, told = "exact" if past.is_exact else "imperfect", how.settings()
     if isinstance(how, Procedure):
-        kind, told = "imperfect", {"procedure": told, "learning": _account(learning, state)}
+        told = {"procedure": told, "learning": _account(learning, state)}
     data = {"kind": kind, "tasks": len(past.train.mean), "calibration": len(past.calibration.mean)}
     metadata = {"data": data, "seed": past.seed, **told}
     return DiffusionPrior(
@@ -317,19 +348,21 @@ def _account(learning: Learning, state: LearningState) -> dict[str, Any]:
     kept: int | None = None  # nothing was scored before learning was stopped
     if done:
         kept = min(done, key=lambda i: scores[i, 0]) if learning.how.selects else done[-1]
-    rows = [
-        {"step": learning.scored[i]} | dict(zip(("crps", "rmse", "stderr"), scores[i], strict=True))
-        for i in done
+    assert isinstance(learning.how, Procedure)
+    names = (learning.how.judged_by(past), "rmse", "stderr")
+    told = [
+        {name: value for name, value in zip(names, row, strict=True) if not np.isnan(value)}
+        for row in scores
     ]
+    best = {} if kept is None else told[kept]
+    rows = [{"step": learning.scored[i]} | told[i] for i in done]
     seldom = np.asarray(past.calibration.mask).sum(0) < LEAST_OBSERVATIONS
     never = ~np.asarray(past.train.mask).any(0)
     return {
         "steps": state.step,
         "scores": rows,
         "kept_step": state.step if kept is None else learning.scored[kept],
-        "held_out_crps": None if kept is None else scores[kept, 0],
-        "held_out_stderr": None if kept is None else scores[kept, 2],
-        "held_out_rmse": None if kept is None else scores[kept, 1],
+        **{f"held_out_{name}": best.get(name) for name in dict.fromkeys(("crps", *names))},
         "arms_seldom_calibrated": np.flatnonzero(seldom).tolist(),
         "arms_never_observed": np.flatnonzero(never).tolist(),
         "factors": past.factors.rank if "factors" in past.__dict__ else None,

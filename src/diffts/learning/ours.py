@@ -56,8 +56,9 @@ class OurProcedure(Procedure):
         if not 0 <= self.anchor <= 1:
             raise InvalidInputError(f"anchor: must be in [0, 1], got {self.anchor}")
 
-    def warm_up(self, past: Standardised, phase: Phase) -> Reconstructed:
+    def warm_up(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Reconstructed:
         """Exact posterior draws under the factor Gaussian."""
+        del now
         key = past.draw_key(phase)
         draws = draw_posterior(past.factors.gaussian, past.train, self.draws, seed=key)
         observations = Observations.of(past.train, phase.sure, everywhere=False)

@@ -57,8 +57,9 @@ class PaperProcedure(Procedure):
     sure: float | tuple[float, ...] = 0.1
     impute_with: float = 0.5
 
-    def warm_up(self, past: Standardised, phase: Phase) -> Reconstructed:
+    def warm_up(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Reconstructed:
         """Observations, and a constant where there is none."""
+        del now
         observations = Observations.of(past.train, phase.sure, everywhere=True)
         return Reconstructed(observations, self._imputed(past, past.train)[None], anchor=1.0)
 

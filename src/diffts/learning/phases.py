@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from diffts.diffusion.networks import NetworkDenoiser
-from diffts.learning.held_out import HeldOut, Score, hide, score
-from diffts.learning.procedure import HowToLearn, Phase, Standardised
+from diffts.diffusion.networks import TrainedDenoiser
+from diffts.learning.held_out import HeldOut, Score, hide
+from diffts.learning.procedure import HowToLearn, Phase, Procedure, Standardised
 from diffts.learning.training import (
     Objective,
     TrainingState,
@@ -34,9 +34,9 @@ class LearningState(eqx.Module):
 
     phase: Int[Array, ""]  # number of the current one, from 0
     training: TrainingState  # its steps are counted through all phases
-    source: NetworkDenoiser | None  # what this phase's E-step draws with
+    source: TrainedDenoiser | None  # what this phase's E-step draws with
     tau: Float[Array, "L K"]  # its calibrated errors
-    best: NetworkDenoiser | None  # the one with the best held-out score so far
+    best: TrainedDenoiser | None  # the one with the best held-out score so far
     best_tau: Float[Array, "L K"]
     scores: Float[Array, "scorings 3"]  # a Score of each scoring, NaN before it
 
@@ -49,7 +49,7 @@ class LearningState(eqx.Module):
 class Learning:
     """Past tasks, how to learn from them, and the untrained network."""
 
-    def __init__(self, past: Standardised, how: HowToLearn, denoiser: NetworkDenoiser) -> None:
+    def __init__(self, past: Standardised, how: HowToLearn, denoiser: TrainedDenoiser) -> None:
         self.past, self.how, self.denoiser = past, how, denoiser
         self.phases = how.phases()
         self.ends = [int(end) for end in np.cumsum([phase.steps for phase in self.phases])]
@@ -113,7 +113,7 @@ class Learning:
         ]
         return min(best_of_phase[-patience:]) > min(best_of_phase)
 
-    def result(self, state: LearningState) -> tuple[NetworkDenoiser, Float[Array, "L K"]]:
+    def result(self, state: LearningState) -> tuple[TrainedDenoiser, Float[Array, "L K"]]:
         """The denoiser to use, and its calibrated errors; of any state, not only of the last one.
 
         Before the first held-out score, and without any, the weights as they are.
@@ -127,10 +127,11 @@ class Learning:
             return denoiser, tau
         return state.best, state.best_tau
 
-    def score(self, denoiser: NetworkDenoiser, tau: Float[Array, "L K"]) -> Score:
-        """Held-out score, standardised; drawn in one way, so that procedures can be compared."""
+    def score(self, denoiser: TrainedDenoiser, tau: Float[Array, "L K"]) -> Score:
+        """Held-out score, standardised."""
         assert self.held_out is not None
-        return score(self.past.prior(denoiser, tau), self.held_out, seed=self.past.seed + 2)
+        assert isinstance(self.how, Procedure)
+        return self.how.score(self.past, self.held_out, self.past.prior(denoiser, tau))
 
     def _scored(self, state: LearningState) -> tuple[LearningState, Float[Array, "L K"]]:
         """Calibrate and score the current weights; keep them if they are the best."""

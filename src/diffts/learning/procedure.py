@@ -29,6 +29,7 @@ from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.calibration import calibrate
 from diffts.learning.fits import FactorFit, fit_factor_gaussian
+from diffts.learning.held_out import HeldOut, Score, score
 from diffts.learning.objectives import ExactTasks, Observations, Reconstructed
 from diffts.learning.training import MOST_STEPS, Objective, TrainingConfig
 from diffts.seeding import KeyArray
@@ -195,8 +196,8 @@ class Procedure(abc.ABC):
             raise InvalidInputError(f"procedure {name}: {error}") from None
 
     @abc.abstractmethod
-    def warm_up(self, past: Standardised, phase: Phase) -> Objective:
-        """What the warm-up minimises."""
+    def warm_up(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
+        """What the warm-up minimises; ``now`` is the untrained prior."""
 
     @abc.abstractmethod
     def e_step(
@@ -213,6 +214,16 @@ class Procedure(abc.ABC):
     @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
         """All that it is, as plain values: for metadata and digests."""
+
+    def judged_by(self, past: Standardised) -> str:
+        """What :meth:`score` looks at: 'crps', or 'regret'."""
+        del past
+        return "crps"
+
+    def score(self, past: Standardised, held_out: HeldOut, prior: DiffusionPrior) -> Score:
+        """How good a prior is by what was held out; drawn in one way for all that are compared."""
+        sampler = None if prior.denoiser.default_sampler == "merged" else "moment-damped"
+        return score(prior, held_out, sampler=sampler, seed=past.seed + 2)
 
     @property
     @abc.abstractmethod
@@ -282,12 +293,12 @@ class Procedure(abc.ABC):
     def objective(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
         """What a phase minimises; ``now`` is the prior at its beginning, to draw with.
 
-        On exact tasks that is always the plain denoising loss.
+        On exact tasks there is nothing to draw.
         """
-        if past.is_exact:  # the posterior is the data, and its latents are their diffusion
-            return ExactTasks(past.train.mean)
+        if past.is_exact:
+            return self.on_exact(past, phase, now)
         if phase.number == 0:
-            return self.warm_up(past, phase)
+            return self.warm_up(past, phase, now)
         tasks = jnp.arange(past.train.mean.shape[0])
         if phase.name == "final":
             draws = self.draw(past, phase, now, tasks)
@@ -296,6 +307,11 @@ class Procedure(abc.ABC):
             tasks = jax.random.permutation(past.draw_key(phase), len(tasks))
             tasks = tasks[: self.tasks_per_round]
         return self.e_step(past, phase, now, tasks)
+
+    def on_exact(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Objective:
+        """The plain denoising loss: the posterior is the data, its latents their diffusion."""
+        del phase, now
+        return ExactTasks(past.train.mean)
 
     def draw(
         self, past: Standardised, phase: Phase, now: DiffusionPrior, tasks: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from diffts.learning.arms import ArmProcedure
 from diffts.learning.ours import OurProcedure
 from diffts.learning.paper import PaperProcedure
 from diffts.learning.procedure import PROCEDURES, Procedure
@@ -13,6 +14,7 @@ _PAPER = PaperProcedure()
 
 PROCEDURES |= {
     "default": OurProcedure(),
+    "arms": ArmProcedure(),
     "paper": _PAPER,
     "paper-without-em": dataclasses.replace(_PAPER, warmup_steps=24_000, rounds=0),
     "ipinyou": dataclasses.replace(_PAPER, sure=(0.0, 0.0, 0.0, 0.25), final_steps=3000),

@@ -19,7 +19,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
-from diffts.diffusion.networks import NetworkDenoiser
+from diffts.diffusion.networks import TrainedDenoiser
 from diffts.diffusion.schedule import NoiseLevel, Schedule
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray, Seed, as_key
@@ -86,13 +86,13 @@ class TrainingState(eqx.Module):
     """Everything that training goes on from; ``average`` is the network to use."""
 
     step: Int[Array, ""]  # gradient steps done
-    denoiser: NetworkDenoiser  # the current weights
-    average: NetworkDenoiser  # their moving average: the same weights where ``ema_decay`` is 0
+    denoiser: TrainedDenoiser  # the current weights
+    average: TrainedDenoiser  # their moving average: the same weights where ``ema_decay`` is 0
     optimiser: Any  # Adam's moments
     loss: Float[Array, ""]  # mean over the last block
 
 
-def initial_state(denoiser: NetworkDenoiser, config: TrainingConfig) -> TrainingState:
+def initial_state(denoiser: TrainedDenoiser, config: TrainingConfig) -> TrainingState:
     """The state before the first step."""
     weights = eqx.filter(denoiser, eqx.is_inexact_array)
     moments = config.optimiser().init(weights)
@@ -104,7 +104,7 @@ class Objective(eqx.Module):
 
     @abc.abstractmethod
     def __call__(
-        self, denoiser: NetworkDenoiser, levels: NoiseLevel, key: KeyArray, batch_size: int
+        self, denoiser: Any, levels: NoiseLevel, key: KeyArray, batch_size: int
     ) -> Float[Array, ""]:
         """Mean loss of a batch drawn with ``key``; ``levels`` are the noise levels 1 to L."""
 

@@ -15,7 +15,8 @@ from diffts.bandits.beliefs.belief import (
     quantile_of,
 )
 from diffts.bandits.noise import Noise, NoiseLike, as_noise
-from diffts.diffusion.posterior import VARIANCE_MODES, PosteriorSampler, as_sampler
+from diffts.diffusion.observation import Marginals
+from diffts.diffusion.posterior import VARIANCE_MODES, MergedSampler, PosteriorSampler
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.seeding import KeyArray
@@ -26,7 +27,8 @@ from diffts.validation import one_of, whole_number
 class DiffusionBelief(HistoryBelief):
     """Posterior draws of a diffusion prior, each a reverse chain under the evidence so far.
 
-    Nothing is known in closed form: means, quantiles and advice are those of draws.
+    Means, quantiles and advice are those of draws; but a denoiser that takes evidence as noise
+    (network 'arms') knows them from one pass, if its own sampler draws.
     """
 
     n_arms: int = eqx.field(static=True)
@@ -43,7 +45,7 @@ class DiffusionBelief(HistoryBelief):
         noise: NoiseLike,
         *,
         steps: int | None = None,
-        sampler: str | PosteriorSampler = "paper",
+        sampler: str | PosteriorSampler | None = None,
         variance: str = "calibrated",
         single_arm: bool = True,
     ) -> None:
@@ -52,11 +54,11 @@ class DiffusionBelief(HistoryBelief):
                 f"prior: expected a DiffusionPrior, got {type(prior).__name__}; "
                 "DiffusionPrior.load(folder) reads a saved one"
             )
-        longest = prior.schedule.n_steps
-        self.steps = whole_number("steps", longest if steps is None else steps, 1, longest)
+        if steps is not None:
+            steps = whole_number("steps", steps, 1, prior.schedule.n_steps)
+        self.sampler, self.steps = prior.how_to_draw(sampler, steps)
         self.n_arms, self.prior = prior.n_arms, prior
         self.variance = one_of("variance", variance, VARIANCE_MODES)
-        self.sampler = as_sampler(sampler)
         spread = jnp.full(prior.n_arms, prior.scale)
         self.noise = as_noise(noise).under(jnp.full(prior.n_arms, prior.shift), spread)
         self.single_arm = single_arm
@@ -71,16 +73,22 @@ class DiffusionBelief(HistoryBelief):
     def moments(
         self, state: HistoryState, draws: Float[Array, "n K"]
     ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
-        """Those of the draws."""
-        del state
-        return moments_of(draws)
+        """Those of the draws, if no pass gives them."""
+        known = self._marginals(state)
+        return moments_of(draws) if known is None else (self.within(known.mean), known.std)
 
     def quantile(
         self, state: HistoryState, level: Float[Array, ""], draws: Float[Array, "n K"]
     ) -> Float[Array, " K"]:
-        """That of the draws."""
-        del state
-        return quantile_of(draws, level)
+        """That of the draws, if no pass gives it."""
+        known = self._marginals(state)
+        return quantile_of(draws, level) if known is None else self.within(known.quantile(level))
+
+    def _marginals(self, state: HistoryState) -> Marginals | None:
+        """What one pass says of each arm."""
+        if not isinstance(self.sampler, MergedSampler):
+            return None
+        return self.prior.marginals(state.history.evidence(self.noise_std(state)))
 
     def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Posterior mean."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from diffts.diffusion.exact import Gaussian
 from diffts.diffusion.exact_denoisers import GaussianDenoiser
+from diffts.diffusion.networks.arm_network import ArmDenoiser
 from diffts.diffusion.networks.network import (
     COMPUTE,
     PREDICTIONS,
@@ -25,6 +26,9 @@ from diffts.diffusion.networks.unet2d import UNet2d
 from diffts.errors import InvalidInputError
 from diffts.seeding import Seed, as_key
 from diffts.validation import one_of, whole_number
+
+#: What can be learned: a network in one of these two frames.
+TrainedDenoiser: TypeAlias = NetworkDenoiser | ArmDenoiser
 
 NETWORKS: dict[str, Callable[..., Network]] = {
     "residual-conv": ResidualConv,
@@ -87,12 +91,14 @@ __all__ = [
     "COMPUTE",
     "NETWORKS",
     "PREDICTIONS",
+    "ArmDenoiser",
     "Compute",
     "Network",
     "NetworkDenoiser",
     "Prediction",
     "ResidualConv",
     "ResidualMLP",
+    "TrainedDenoiser",
     "UNet1d",
     "UNet2d",
     "build_denoiser",

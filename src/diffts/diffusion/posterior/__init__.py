@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from diffts.diffusion.posterior.dps import DPSSampler
+from diffts.diffusion.posterior.merged import MergedSampler
 from diffts.diffusion.posterior.moment import MomentSampler
 from diffts.diffusion.posterior.paper import PaperSampler
 from diffts.diffusion.posterior.sampler import (
@@ -22,6 +23,7 @@ SAMPLERS: dict[str, PosteriorSampler] = {
     "moment-diagonal": MomentSampler(iterations=0),
     "moment-learned": MomentSampler(iterations=0, residual=True),
     "moment-damped": MomentSampler(iterations=0, residual=True, damped=True),
+    "merged": MergedSampler(),
     "dps": DPSSampler(),
 }
 #: Shipped to compare with. They do not give exact observations back, as every other one does.
@@ -40,6 +42,7 @@ __all__ = [
     "SAMPLERS",
     "VARIANCE_MODES",
     "DPSSampler",
+    "MergedSampler",
     "MomentSampler",
     "PaperSampler",
     "PosteriorSampler",

@@ -18,8 +18,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffts.diffusion.denoiser import Denoiser
+from diffts.diffusion.observation import ConditionalDenoiser, Marginals, Observation
 from diffts.diffusion.schedule import NoiseLevel, Schedule, Transition
 from diffts.diffusion.units import Limits
+from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
 from diffts.validation import one_of
@@ -86,6 +88,15 @@ class LimitedDenoiser(Denoiser):
     def __call__(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """The denoiser's estimate, clipped."""
         return self.limits.of_estimate(self.denoiser(x, level))
+
+    def given(self, observation: Observation) -> Marginals:
+        """What a denoiser that takes a noise level of each arm thinks, clipped."""
+        if not isinstance(self.denoiser, ConditionalDenoiser):
+            raise InvalidInputError(
+                f"sampler: 'merged' needs a denoiser that takes evidence as noise (network 'arms', "
+                f"or an exact one); this prior has a {type(self.denoiser).__name__}"
+            )
+        return self.denoiser.given(observation).clipped(*self.limits)
 
     def recipe(self) -> dict[str, object]:
         """That of the denoiser: limits are kept with the prior."""

@@ -56,8 +56,10 @@ class FactorFit(NamedTuple):
         return Gaussian(self.mean, self.loadings @ self.loadings.T + np.diag(self.own))
 
 
-def fit_factor_gaussian(evidence: Evidence, held_out: Evidence) -> FactorFit:
-    """The factor Gaussian whose rank explains ``held_out`` best, and that rank.
+def fit_factor_gaussian(
+    evidence: Evidence, held_out: Evidence, most_factors: int | None = None
+) -> FactorFit:
+    """The factor Gaussian whose rank, up to ``most_factors``, explains ``held_out`` best.
 
     Ranks are doubled until the held-out likelihood falls; then two more, between the best one and
     its neighbours, are tried. EM starts from the leading eigenvectors of the covariances of pairs
@@ -86,6 +88,7 @@ def fit_factor_gaussian(evidence: Evidence, held_out: Evidence) -> FactorFit:
     with on_cpu():
         data, other = (_standard(sample, units) for sample in (evidence, held_out))
         most = max(1, min(evidence.n_arms, len(evidence.mean)) // 2)
+        most = most if most_factors is None else min(most, most_factors)
         rank = 1
         while try_rank(rank) == max(scores.values()) and 2 * rank <= most:
             rank *= 2

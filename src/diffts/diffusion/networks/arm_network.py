@@ -1,0 +1,171 @@
+"""Our network for arms: one function, shared by all arms, on top of a factor Gaussian.
+
+What it says of an arm follows from what was observed of that arm and how precisely, from what the
+Gaussian makes of all arms, from a code that a network over all arms has for it, and from a few
+learned numbers of its own. So every task teaches the function K times, and a network that has
+learned nothing yet is the Gaussian.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.special import ndtri
+
+from diffts.diffusion.factor_gaussian import FactorGaussian
+from diffts.diffusion.observation import ConditionalDenoiser, Marginals, Observation
+from diffts.seeding import Seed, as_key
+from diffts.validation import whole_number
+
+#: Levels of the quantiles that the network predicts.
+LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.999)
+DEVIATES = tuple(float(deviate) for deviate in ndtri(np.asarray(LEVELS)))
+
+#: Numbers that the shared function is given of an arm, beside its code and its own ones.
+OF_AN_ARM = 6
+#: Standard deviations of the Gaussian that the network may move a mean or a quantile by.
+FURTHEST = 8.0
+
+
+@final
+class ArmDenoiser(ConditionalDenoiser):
+    """Mean, standard deviation and quantiles of each arm, given one observation of each.
+
+    With ``m̂^a, ŝ^a`` the factor Gaussian's answer and ``(F, G, Q) = f(arm)`` the network's, the
+    mean is ``m̂ + ŝ F``, the standard deviation ``ŝ exp(G)`` and the quantile of level u
+    ``m̂ + ŝ (Φ⁻¹(u) + Q_u)``. ``ŝ`` is at most the observation's own deviation: where an arm was
+    pulled often, there is little left to be wrong about.
+
+    Attributes:
+        base: the factor Gaussian below; not trained.
+        inward, blocks, outward: the network over all arms. It reads the posterior of the factors,
+            with ``sees_arms`` every arm's observation, too, and ends in ``(r + e) × code`` numbers;
+            an arm's code is their product with its loadings and its own numbers.
+        own: numbers learned of each arm, ``(K, e)``.
+        first, second, third: the function shared by all arms.
+    """
+
+    default_sampler: ClassVar[str] = "merged"
+    default_steps: ClassVar[int | None] = 20
+
+    n_arms: int = eqx.field(static=True)
+    base: FactorGaussian
+    inward: eqx.nn.Linear
+    blocks: tuple[tuple[eqx.nn.Linear, eqx.nn.Linear], ...]
+    outward: eqx.nn.Linear
+    own: Float[Array, "K e"]
+    first: eqx.nn.Linear
+    second: eqx.nn.Linear
+    third: eqx.nn.Linear
+    sees_arms: bool = eqx.field(static=True)
+    options: str = eqx.field(static=True)  # JSON
+
+    def __init__(
+        self,
+        base: FactorGaussian,
+        *,
+        width: int = 256,
+        n_blocks: int = 2,
+        code: int = 8,
+        own: int = 8,
+        hidden: int = 64,
+        sees_arms: bool = False,
+        seed: Seed = 0,
+    ) -> None:
+        for name, value in (("width", width), ("code", code), ("own", own), ("hidden", hidden)):
+            whole_number(name, value, 1)
+        whole_number("n_blocks", n_blocks, 0)
+        n_arms, rank = base.loadings.shape
+        keys = jax.random.split(as_key(seed), 6 + 2 * n_blocks)
+        self.n_arms, self.base, self.sees_arms = n_arms, base, sees_arms
+        self.inward = eqx.nn.Linear(2 * rank + (2 * n_arms if sees_arms else 0), width, key=keys[0])
+        self.outward = eqx.nn.Linear(width, code * (rank + own), key=keys[1])
+        self.own = 0.3 * jax.random.normal(keys[2], (n_arms, own))
+        self.first = eqx.nn.Linear(OF_AN_ARM + code + own, hidden, key=keys[3])
+        self.second = eqx.nn.Linear(hidden, hidden, key=keys[4])
+        third = eqx.nn.Linear(hidden, 2 + len(LEVELS), key=keys[5])
+        # It starts as the Gaussian.
+        self.third = jax.tree.map(jnp.zeros_like, third)
+        self.blocks = tuple(
+            (
+                eqx.nn.Linear(width, width, key=keys[6 + 2 * i]),
+                eqx.nn.Linear(width, width, key=keys[7 + 2 * i]),
+            )
+            for i in range(n_blocks)
+        )
+        sizes = {"width": width, "n_blocks": n_blocks, "code": code, "own": own, "hidden": hidden}
+        self.options = json.dumps({**sizes, "sees_arms": sees_arms, "rank": rank}, sort_keys=True)
+
+    def given(self, observation: Observation) -> Marginals:
+        """What is thought of each arm."""
+        return self.answer(observation)[0]
+
+    def answer(self, observation: Observation) -> tuple[Marginals, Float[Array, " K"]]:
+        """The same, and the Gaussian's standard deviations: the scale that errors are seen on."""
+        below = self.base.given(observation)
+        mean, precision = observation.mean, observation.precision
+        # As a latent of the same precision: of unit size whatever the precision is.
+        signal = jnp.sqrt(precision / (1.0 + precision))
+        latent = signal * mean
+        pull = jnp.where(precision > 0, (mean - below.mean) / below.std, 0.0)
+        of_arm = jnp.stack(
+            [
+                latent,
+                signal,
+                below.mean,
+                below.std,
+                jnp.minimum(jnp.log1p(precision) / 4.0, 3.0),
+                jnp.clip(pull, -5.0, 5.0),
+            ],
+            axis=1,
+        )
+        code = self._code(jnp.concatenate([below.factors, below.factor_std]), latent, signal)
+        features = jnp.concatenate([of_arm, code, self.own], axis=1)
+        hidden = jax.nn.silu(_rows(self.first, features))
+        hidden = hidden + jax.nn.silu(_rows(self.second, hidden))
+        moved = jnp.clip(_rows(self.third, hidden), -FURTHEST, FURTHEST)
+        # Quantiles do not decrease.
+        quantiles = jax.lax.cummax(jnp.asarray(DEVIATES) + moved[:, 2:], axis=1)
+        marginals = Marginals(
+            below.mean + below.std * moved[:, 0],
+            below.std * jnp.exp(moved[:, 1]),
+            below.mean[:, None] + below.std[:, None] * quantiles,
+            DEVIATES,
+        )
+        return marginals, below.std
+
+    def _code(self, factors: Array, latent: Array, signal: Array) -> Float[Array, "K code"]:
+        """What the network over all arms says of each of them."""
+        seen = [factors, latent, signal] if self.sees_arms else [factors]
+        x = self.inward(jnp.concatenate(seen))
+        for first, second in self.blocks:
+            x = x + second(jax.nn.silu(first(jax.nn.silu(x))))
+        loadings = jax.lax.stop_gradient(self.base.loadings)
+        loadings = loadings / jnp.sqrt(jnp.mean(loadings**2) + 1e-12)
+        arms = jnp.concatenate([loadings, self.own], axis=1) / np.sqrt(loadings.shape[1])
+        code: Float[Array, "K code"] = arms @ self.outward(jax.nn.silu(x)).reshape(
+            arms.shape[1], -1
+        )
+        return code
+
+    def recipe(self) -> dict[str, object]:
+        """Sizes; the arrays hold the weights and the Gaussian."""
+        return {"kind": "arms", "n_arms": self.n_arms, "options": json.loads(self.options)}
+
+
+def arm_skeleton(n_arms: int, rank: int, **options: int) -> ArmDenoiser:
+    """One of the right shape, whose arrays are yet to be filled in."""
+    base = FactorGaussian(np.zeros(n_arms), np.zeros((n_arms, rank)), np.ones(n_arms))
+    return ArmDenoiser(base, **options)  # type: ignore[arg-type]
+
+
+def _rows(layer: eqx.nn.Linear, rows: Float[Array, "K i"]) -> Float[Array, "K o"]:
+    """A layer applied to every row."""
+    assert layer.bias is not None
+    return rows @ layer.weight.T + layer.bias

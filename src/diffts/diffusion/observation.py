@@ -1,0 +1,111 @@
+"""Evidence as noise: a latent and the evidence are both Gaussian observations of a task.
+
+The latent ``x_ℓ = √ᾱ x_0 + √(1-ᾱ) z`` says that ``x_0`` is about ``x_ℓ/√ᾱ``, with the precision
+``ᾱ/(1-ᾱ)`` in every arm. The evidence says that it is about ``y``, with the precision ``1/σ²`` in
+the arms that were observed. Together they are one observation, whose precisions add up arm by arm.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtri
+from jaxtyping import Array, Float
+
+from diffts.diffusion.denoiser import Denoiser, Vector
+from diffts.diffusion.schedule import NoiseLevel
+from diffts.evidence import Evidence
+
+#: No observation is more precise, standardised: an exact one counts as this.
+MOST_PRECISE = 1e10
+
+
+class Observation(eqx.Module):
+    """``mean^a ~ N(x_0^a, 1/precision^a)``, independent arm by arm; standardised.
+
+    Attributes:
+        mean: what was seen of each arm, ``(K,)``; 0 where nothing was.
+        precision: one over the variance of that; 0 where nothing was seen.
+    """
+
+    mean: Float[Array, " K"]
+    precision: Float[Array, " K"]
+
+    @staticmethod
+    def of_latent(x: Vector, level: NoiseLevel) -> Observation:
+        """What a latent ``x = x_ℓ`` says of ``x_0``."""
+        precision = jnp.broadcast_to((level.signal / level.noise) ** 2, x.shape)
+        return Observation(x / level.signal, precision)
+
+    @staticmethod
+    def of_evidence(evidence: Evidence) -> Observation:
+        """What standardised evidence says of ``x_0``."""
+        known = 1.0 / jnp.maximum(evidence.std**2, 1.0 / MOST_PRECISE)
+        mean = jnp.where(evidence.mask, evidence.mean, 0.0)
+        return Observation(mean, jnp.where(evidence.mask, known, 0.0))
+
+    def merged(self, other: Observation) -> Observation:
+        """Both as one: precisions add up, means are weighted by them."""
+        total = self.precision + other.precision
+        weighted = self.precision * self.mean + other.precision * other.mean
+        return Observation(weighted / jnp.where(total > 0, total, 1.0), total)
+
+
+class Marginals(eqx.Module):
+    """What is thought of each arm's ``x_0``: mean, standard deviation, and quantiles if known.
+
+    Attributes:
+        mean, std: ``(K,)``.
+        quantiles: at ``levels``, ``(K, Q)``, not decreasing; None where the law is a Gaussian.
+        levels: the levels of the quantiles, as standard normal deviates.
+    """
+
+    mean: Float[Array, " K"]
+    std: Float[Array, " K"]
+    quantiles: Float[Array, "K Q"] | None = None
+    levels: tuple[float, ...] = eqx.field(static=True, default=())
+
+    def quantile(self, level: Float[Array, ""]) -> Vector:
+        """The quantile of each arm; between two levels, interpolated on the scale of a normal."""
+        return self.at(jnp.broadcast_to(ndtri(level), self.mean.shape))
+
+    def scaled(self, shift: Any, scale: Any) -> Marginals:
+        """Those of ``shift + scale · x_0``."""
+        quantiles = None if self.quantiles is None else shift + scale * self.quantiles
+        return Marginals(shift + scale * self.mean, scale * self.std, quantiles, self.levels)
+
+    def clipped(self, low: Any, high: Any) -> Marginals:
+        """With means and quantiles within limits."""
+        quantiles = None if self.quantiles is None else jnp.clip(self.quantiles, low, high)
+        return Marginals(jnp.clip(self.mean, low, high), self.std, quantiles, self.levels)
+
+    def at(self, deviate: Vector) -> Vector:
+        """Each arm's value at a standard normal deviate of its own (a random one: a draw)."""
+        if self.quantiles is None:
+            return self.mean + self.std * deviate
+        # Beyond the outermost levels nothing is known: their quantiles count.
+        levels = np.asarray(self.levels, np.float32)
+        inside = jnp.clip(deviate, levels[0], levels[-1])
+        right = jnp.clip(jnp.searchsorted(jnp.asarray(levels), inside), 1, len(levels) - 1)
+        low, high = (
+            jnp.take_along_axis(self.quantiles, (right + i)[:, None], axis=1)[:, 0] for i in (-1, 0)
+        )
+        start = jnp.asarray(levels)[right - 1]
+        share = (inside - start) / (jnp.asarray(levels)[right] - start)
+        return low + share * (high - low)
+
+
+class ConditionalDenoiser(Denoiser):
+    """A denoiser that takes a noise level of each arm: it answers ``E[x_0 | x_ℓ, y]`` itself."""
+
+    @abc.abstractmethod
+    def given(self, observation: Observation) -> Marginals:
+        """What is thought of ``x_0``, given one observation of each arm."""
+
+    def __call__(self, x: Vector, level: NoiseLevel) -> Vector:
+        """``E[x_0 | x_ℓ]``: the same noise level in every arm."""
+        return self.given(Observation.of_latent(x, level)).mean

@@ -1,0 +1,37 @@
+"""Evidence as noise: latent and evidence are one observation, and the denoiser answers for both."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from diffts.diffusion.denoiser import Denoiser, Vector
+from diffts.diffusion.observation import Observation
+from diffts.diffusion.posterior.sampler import LimitedDenoiser, PosteriorSampler, ReverseStep
+from diffts.evidence import Evidence
+from diffts.seeding import KeyArray
+
+
+class MergedSampler(PosteriorSampler):
+    """Reverse steps around ``E[x_0 | x_ℓ, y]``, one pass of the denoiser each.
+
+    No guidance, no Jacobian, no solve: the latent and the evidence are both Gaussian observations
+    of ``x_0``, and a denoiser that takes a precision of each arm is given their sum (published as
+    'exact posterior score', arXiv 2606.17048; here the covariance is diagonal). It is right if the
+    denoiser is. The variance of a step is ``v + c0² Var[x_0^a | x_ℓ, y]``, by the denoiser's own
+    account of its error in this very state; the last step draws each arm from its marginal.
+    """
+
+    def step(
+        self, key: KeyArray, x: Vector, step: ReverseStep, denoiser: Denoiser, evidence: Evidence
+    ) -> Vector:
+        """One reverse step under both."""
+        assert isinstance(denoiser, LimitedDenoiser)
+        transition = step.transition
+        latent = Observation.of_latent(x, transition.source)
+        marginals = denoiser.given(latent.merged(Observation.of_evidence(evidence)))
+        noise = jax.random.normal(key, x.shape)
+        mean = transition.c0 * marginals.mean + transition.c1 * x
+        moved = mean + jnp.sqrt(step.variance(marginals.std**2)) * noise
+        last = marginals.at(step.inflation * noise)
+        return jnp.where(transition.is_last > 0, last, moved)

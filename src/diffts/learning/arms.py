@@ -1,0 +1,270 @@
+"""Learning for the network 'arms', from exact means and from evidence: one procedure.
+
+The network is asked what it thinks of a task given any mixture of latent and evidence. So it is
+trained on such mixtures of tasks ``x_0``: of past tasks, where they are known exactly; else of
+draws from their posterior, first under the factor Gaussian (warm-up), then under the network
+itself. Half of the observations are random patterns, half are histories of play: by the Gaussian
+in the warm-up, by the network later. Noise levels of all sizes are mixed, since nobody says which
+the next task has.
+
+The weights that play best on held-out tasks are kept. (Scores of single entries do not rank
+networks as decisions do.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
+
+from diffts.diffusion.denoiser import Denoiser
+from diffts.diffusion.exact import draw_posterior
+from diffts.diffusion.networks.arm_network import LEVELS, ArmDenoiser
+from diffts.diffusion.observation import Observation
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.diffusion.schedule import NoiseLevel
+from diffts.learning.calibration import calibrate, calibrate_imperfect
+from diffts.learning.held_out import HeldOut, Score
+from diffts.learning.ours import FINAL_DRAWS
+from diffts.learning.play import Played, play
+from diffts.learning.procedure import Phase, Procedure, Standardised
+from diffts.learning.training import Objective, TrainingConfig, random_batch
+from diffts.seeding import KeyArray
+
+#: Standard deviations of one reward, in those of a task's means: from next to none to nearly all.
+LEAST_NOISE, MOST_NOISE = 0.1, 3.0
+#: Weights of the standard deviation's and of the quantiles' losses, beside the mean's.
+SPREAD_WEIGHT, QUANTILE_WEIGHT = 0.3, 0.3
+
+
+@dataclass(frozen=True)
+class DecayedTraining(TrainingConfig):
+    """Adam with weight decay, and with gradients of bounded length.
+
+    Attributes:
+        weight_decay: share of the weights that a unit of learning rate takes away.
+    """
+
+    weight_decay: float = 0.1
+
+    def optimiser(self) -> optax.GradientTransformation:
+        """The Gaussian below, which is not trained, does not decay."""
+
+        def trained(weights: Any) -> Any:
+            return jax.tree_util.tree_map_with_path(
+                lambda path, _: ".base" not in jax.tree_util.keystr(path), weights
+            )
+
+        rate = optax.cosine_decay_schedule(self.learning_rate, max(1, self.steps))
+        return optax.chain(
+            optax.clip_by_global_norm(1.0),
+            optax.adamw(rate, self.beta1, self.beta2, weight_decay=self.weight_decay, mask=trained),
+        )
+
+
+class MergedTasks(Objective):
+    """Mixtures of latent and evidence of tasks ``x_0``, and what they leave open of the task.
+
+    Errors are counted in the Gaussian's standard deviations, so that all precisions weigh the same:
+    squared error of the mean, the Gaussian log loss of the standard deviation, and the pinball loss
+    of each quantile.
+    """
+
+    draws: Float[Array, "D N K"]
+    play_rows: Int[Array, " P"]  # which tasks were played; of draw 0
+    play_mean: Float[Array, "T P K"]
+    play_precision: Float[Array, "T P K"]
+
+    def __call__(
+        self, denoiser: Any, levels: NoiseLevel, key: KeyArray, batch_size: int
+    ) -> Float[Array, ""]:
+        """Mean loss of random tasks under random mixtures."""
+        n_draws, n_tasks, n_arms = self.draws.shape
+        keys = jax.random.split(key, 8)
+        rows, which, noise_key = random_batch(keys[0], n_tasks, levels.step.shape[0], batch_size)
+        draw = jax.random.randint(keys[1], (batch_size,), 0, n_draws)
+        precision = random_precisions(keys[2], batch_size, n_arms)
+        turn, played = (
+            jax.random.randint(k, (batch_size,), 0, n)
+            for k, n in zip(keys[3:5], self.play_mean.shape[:2], strict=True)
+        )
+        is_play = jax.random.bernoulli(keys[5], 0.5, (batch_size, 1))
+        x_0 = jnp.where(is_play, self.draws[0, self.play_rows[played]], self.draws[draw, rows])
+        mean = x_0 + jax.random.normal(keys[6], x_0.shape) * _std(precision)
+        evidence = Observation(
+            jnp.where(is_play, self.play_mean[turn, played], jnp.where(precision > 0, mean, 0.0)),
+            jnp.where(is_play, self.play_precision[turn, played], precision),
+        )
+        level = jax.tree.map(lambda leaf: leaf[which][:, None], levels)
+        noise = jax.random.normal(noise_key, x_0.shape)
+        latent = jax.vmap(Observation.of_latent)(level.signal * x_0 + level.noise * noise, level)
+        has_latent = jax.random.bernoulli(keys[7], 0.5, (batch_size, 1))
+        latent = Observation(latent.mean, jnp.where(has_latent, latent.precision, 0.0))
+        losses = jax.vmap(loss_of_marginals, in_axes=(None, 0, 0))(
+            denoiser, x_0, jax.vmap(Observation.merged)(evidence, latent)
+        )
+        return jnp.mean(losses)
+
+
+def loss_of_marginals(
+    denoiser: ArmDenoiser, x_0: Float[Array, " K"], observation: Observation
+) -> Float[Array, ""]:
+    """How far the network's answer is from one task."""
+    marginals, scale = denoiser.answer(observation)
+    assert marginals.quantiles is not None
+    error = (x_0 - marginals.mean) / scale
+    log_ratio = jnp.log(marginals.std / scale)
+    # The spread learns from the error of the mean, and does not move it.
+    squared = jnp.minimum(jax.lax.stop_gradient(error) ** 2, 100.0)
+    spread = 0.5 * squared * jnp.exp(-2.0 * log_ratio) + log_ratio
+    level = jnp.asarray(LEVELS)
+    above = (x_0[:, None] - marginals.quantiles) / scale[:, None]
+    pinball = jnp.sum(jnp.maximum(level * above, (level - 1.0) * above), axis=1)
+    return jnp.mean(error**2 + SPREAD_WEIGHT * spread + QUANTILE_WEIGHT * pinball)
+
+
+def random_noise(key: KeyArray, count: int) -> Float[Array, " n"]:
+    """Noise levels of tasks, of all sizes alike."""
+    low, high = np.log(LEAST_NOISE), np.log(MOST_NOISE)
+    return jnp.exp(jax.random.uniform(key, (count,), minval=low, maxval=high))
+
+
+def random_precisions(key: KeyArray, count: int, n_arms: int) -> Float[Array, "n K"]:
+    """Precisions of random patterns: few or many arms, most pulled once, some up to 1000 times."""
+    keys = jax.random.split(key, 6)
+    one = (count, 1)
+    seen = jnp.exp(jax.random.uniform(keys[0], one) * np.log(max(n_arms, 2))) / n_arms
+    seen = jnp.where(jax.random.bernoulli(keys[1], 0.1, one), 0.0, seen)
+    often = jax.random.uniform(keys[2], one) ** 2
+    most = jnp.where(
+        jax.random.bernoulli(keys[3], jnp.broadcast_to(often, (count, n_arms))),
+        np.log(1000.0) * jax.random.uniform(jax.random.fold_in(keys[2], 1), one),
+        0.7,
+    )
+    pulls = jnp.floor(jnp.exp(jax.random.uniform(keys[4], (count, n_arms)) * most))
+    mask = jax.random.uniform(jax.random.fold_in(keys[0], 1), (count, n_arms)) < seen
+    return jnp.where(mask, pulls, 0.0) / random_noise(keys[5], count)[:, None] ** 2
+
+
+def _std(precision: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    return 1.0 / jnp.sqrt(jnp.where(precision > 0, precision, 1.0))
+
+
+@final
+@dataclass(frozen=True)
+class ArmProcedure(Procedure):
+    """How the network 'arms' learns, from either kind of data.
+
+    Attributes:
+        most_factors: rank of the Gaussian below, at most; a pass costs K r² operations.
+        play_tasks: training tasks that are played in each phase.
+        play_rounds: rounds of each; and of the held-out tasks that judge.
+        judged_tasks: how many judge.
+        arms_of_a_round: how many arms a round of play pulls; more than one for sets of arms.
+    """
+
+    selects: ClassVar[bool] = True
+    starts_anew: ClassVar[bool] = True
+
+    warmup_steps: int = 8000
+    rounds: int = 1
+    inner_steps: int | tuple[int, ...] = 8000
+    sampler: str = "merged"
+    sampler_steps: int | None = 20
+    score_every: int = 2000
+    training: TrainingConfig = field(
+        default_factory=lambda: DecayedTraining(
+            batch_size=256, learning_rate=1e-3, decay="cosine", ema_decay=0.995
+        )
+    )
+    most_factors: int = 64
+    play_tasks: int = 2000
+    play_rounds: int = 1000
+    judged_tasks: int = 200
+    arms_of_a_round: int = 1
+
+    def scaled_to(self, steps: int) -> ArmProcedure:
+        """The same procedure with so many gradient steps in all."""
+        whole = sum(phase.steps for phase in self.phases())
+        scaled = self.scaled(steps / whole)
+        assert isinstance(scaled, ArmProcedure)
+        return scaled
+
+    def on_exact(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> MergedTasks:
+        """The tasks themselves."""
+        return self._merged(past, phase, now, jnp.asarray(past.train.mean, jnp.float32)[None])
+
+    def warm_up(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> MergedTasks:
+        """Exact posterior draws under the factor Gaussian."""
+        gaussian, key = past.factors.gaussian, past.draw_key(phase)
+        draws = draw_posterior(gaussian, past.train, self.draws, seed=key)
+        return self._merged(past, phase, now, jnp.asarray(draws, jnp.float32))
+
+    def e_step(
+        self, past: Standardised, phase: Phase, now: DiffusionPrior, tasks: Any
+    ) -> MergedTasks:
+        """Posterior draws of the network."""
+        return self._merged(past, phase, now, self.draw(past, phase, now, tasks))
+
+    def _merged(
+        self, past: Standardised, phase: Phase, now: DiffusionPrior, draws: Float[Array, "D N K"]
+    ) -> MergedTasks:
+        """Tasks, and histories of some of them as the prior of the phase's beginning plays."""
+        key = past.draw_key(phase)
+        rows = jax.random.permutation(key, draws.shape[1])[: self.play_tasks]
+        played = self.played(now.denoiser, draws[0, rows], jax.random.fold_in(key, 1))
+        # Turns grow geometrically; every third of them tells enough.
+        return MergedTasks(draws, rows, played.mean[::3], played.precision[::3])
+
+    def played(self, denoiser: Denoiser, tasks: Float[Array, "N K"], key: KeyArray) -> Played:
+        """Histories of some tasks, each with a random noise level."""
+        assert isinstance(denoiser, ArmDenoiser)
+        noise_key, play_key = jax.random.split(key)
+        noise = random_noise(noise_key, len(tasks))
+        return play(denoiser, tasks, noise, play_key, self.play_rounds, self.arms_of_a_round)
+
+    def calibrate(
+        self, past: Standardised, denoiser: Denoiser, number: int, final: bool
+    ) -> Float[Array, "L K"]:
+        """Errors of the network without evidence, for samplers that need them; only at the end."""
+        del number
+        if not final:
+            return jnp.zeros((past.schedule.n_steps, denoiser.n_arms))
+        if past.is_exact:
+            data = past.calibration.mean
+            return calibrate(denoiser, data, schedule=past.schedule, seed=past.seed + 1)
+        return calibrate_imperfect(
+            denoiser,
+            past.calibration,
+            past.calibration_draws(FINAL_DRAWS),
+            schedule=past.schedule,
+            anchor=0.5,
+            seed=past.seed + 1,
+        ).tau
+
+    def judged_by(self, past: Standardised) -> str:
+        """By decisions, where held-out tasks are known."""
+        return "regret" if past.is_exact else "crps"
+
+    def score(self, past: Standardised, held_out: HeldOut, prior: DiffusionPrior) -> Score:
+        """Regret of a round on held-out tasks, where they are known; else the held-out CRPS."""
+        if not past.is_exact:
+            return super().score(past, held_out, prior)
+        tasks = jnp.asarray(past.calibration.mean[: self.judged_tasks], jnp.float32)
+        regret = np.asarray(self.played(prior.denoiser, tasks, past.key(2)).regret, np.float64)
+        return Score(float(regret.mean()), float("nan"), float(regret.std() / np.sqrt(len(regret))))
+
+    @property
+    def samplers(self) -> set[str]:
+        """That of the draws."""
+        return {self.sampler}
+
+    def settings(self) -> dict[str, Any]:
+        """All that it is."""
+        return dataclasses.asdict(self) | {"kind": "arms"}
