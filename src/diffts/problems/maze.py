@@ -88,6 +88,11 @@ class Maze(Problem):
     )
 
     @property
+    def suggested_arms(self) -> dict[str, Any]:
+        """A path from corner to corner has some twenty passages."""
+        return {"arms_of_a_round": 20, "play_rounds": 300}
+
+    @property
     def actions(self) -> ShortestPath:
         """Paths from the first cell to the last one."""
         return ShortestPath(SIDE, SIDE, start=covering_paths())

@@ -86,6 +86,11 @@ class Problem(abc.ABC):
         return None
 
     @property
+    def suggested_arms(self) -> dict[str, Any]:
+        """Changes to the procedure of the network 'arms' that suit these tasks."""
+        return {}
+
+    @property
     def pool(self) -> Tasks | None:
         """All tasks ``(n, K)``, where there are finitely many: sets are dealt from them."""
         return None

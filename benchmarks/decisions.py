@@ -1,0 +1,164 @@
+"""How well the network 'arms' decides: regret by the default rule and by Thompson sampling.
+
+python -m benchmarks.decisions [--problem NAME]… [--data exact|imperfect]… [--seeds N] [--out FILE]
+
+On development tasks, one prior for each training seed; baselines from the same data by the same
+rules. A row for each policy and rule: regret after 40, 100, 300 and 1000 rounds, its standard error
+over tasks, and the 95th percentile of a task. For priors also the errors τ of the denoiser at some
+steps and the largest entry of a hundred draws, in the user's units.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+# Many small factorisations side by side: BLAS threads of each would stand in the others' way.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+from benchmarks.measuring import command
+from diffts.bandits.noise import number_or_word
+from diffts.bandits.simulation import Simulation
+from diffts.circumstances import circumstances
+from diffts.diffusion.prior import DiffusionPrior
+from diffts.experiments.compare import Comparison, as_known
+from diffts.learning import Procedure, learn_prior
+from diffts.problems import Corruption, Problem, get_problem
+
+PROBLEMS = ("popular-niche", "labeled-arms-common", "labeled-arms", "maze", "bidding")
+RULES = ("default", "thompson")
+BASELINES = ("gts-full", "gts-diag", "gmmts-10", "gmmts-25", "ucb1")
+ROUNDS = (40, 100, 300, 1000)
+STEPS = (1, 2, 5, 10, 20, 40, 70)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--problem", action="append", choices=PROBLEMS)
+    parser.add_argument("--data", action="append", choices=("exact", "imperfect"))
+    parser.add_argument("--seeds", type=int, default=3, help="of the training")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--tasks", type=int, default=100)
+    parser.add_argument("--noise", action="append", help="assumed: a number, auto or bernoulli")
+    parser.add_argument("--rule", action="append", choices=RULES)
+    parser.add_argument("--baseline", action="append", help="none for none; default: all")
+    parser.add_argument("--past-tasks", type=int, help="learn from so many; default: all")
+    parser.add_argument("--procedure", type=json.loads, default={}, help="JSON: changes to it")
+    parser.add_argument("--network", type=json.loads, default={}, help="JSON: sizes of the network")
+    parser.add_argument("--keep", type=Path, help="where learned priors are kept")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    for name in options.problem or PROBLEMS:
+        for data in options.data or ("exact", "imperfect"):
+            for row in race(name, data, options):
+                rows.append(row)
+                print(told(row), flush=True)
+                if options.out is not None:  # row by row: a run that is stopped has something
+                    result = {"made_with": command("decisions"), **circumstances(), "rows": rows}
+                    options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def race(name: str, data: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Priors of all seeds and the baselines, by all rules and with all noises."""
+    problem = get_problem(name)
+    sets = problem.sets_for_choices()
+    sets = sets._replace(train=sets.train[: options.past_tasks])
+    past, other = (
+        as_known(sets, Corruption(), 0) if data == "imperfect" else (sets.train, sets.calibration)
+    )
+    tasks = problem.development(options.tasks, beside=sets)
+    noises = [number_or_word(one) for one in options.noise or [str(problem.noise_std)]]
+    rules = options.rule or RULES
+    same = {"problem": name, "data": data, "tasks": options.tasks}
+    for seed in range(options.first_seed, options.first_seed + options.seeds):
+        kept = None if options.keep is None else options.keep / f"{name}-{data}-{seed}"
+        started = time.perf_counter()
+        prior = learned(problem, past, other, seed, kept, options)
+        about = {"learning_seconds": time.perf_counter() - started, **described(prior)}
+        for noise in noises:
+            comparison = Comparison(problem, past, tasks, problem.horizon, noise)
+            for rule in rules:
+                run = comparison.play(comparison.policy(f"diffts:{rule}", prior))
+                yield (
+                    same
+                    | {"policy": "diffts", "rule": rule, "seed": seed, "noise": noise}
+                    | (measured(run) | about)
+                )
+    for policy in options.baseline or BASELINES:
+        for noise in noises if policy != "none" else ():
+            comparison = Comparison(problem, past, tasks, problem.horizon, noise)
+            for rule in rules if policy != "ucb1" else ("ucb",):
+                named = policy if rule == "ucb" else f"{policy}:{rule}"
+                run = comparison.play(comparison.policy(named))
+                about = {"policy": policy, "rule": rule, "seed": None, "noise": noise}
+                yield same | about | measured(run)
+
+
+def learned(
+    problem: Problem, past: Any, other: Any, seed: int, kept: Path | None, options: Any
+) -> DiffusionPrior:
+    """The prior of one seed; read, if it was kept."""
+    if kept is not None and kept.exists():
+        return DiffusionPrior.load(kept)
+    advice = problem.suggested_arms | options.procedure
+    how = Procedure.named("arms", **advice)
+    prior = learn_prior(
+        past, other, network="arms", procedure=how, options=options.network, seed=seed
+    )
+    if kept is not None:
+        prior.save(kept, half=True)
+    return prior
+
+
+def described(prior: DiffusionPrior) -> dict[str, Any]:
+    """Errors of the denoiser, the largest entry of some draws, and how it was chosen."""
+    tau = np.sqrt((prior.reconstruction_error**2).mean(1))
+    return {
+        "tau": {str(step): float(tau[step - 1]) for step in STEPS},
+        "largest_entry": float(prior.sample(100).max()),
+        "kept_step": prior.metadata["learning"]["kept_step"],
+        "scores": prior.metadata["learning"]["scores"],
+    }
+
+
+def measured(run: Simulation) -> dict[str, Any]:
+    """Regret on the way and at the end."""
+    reached = [t for t in ROUNDS if t <= run.rounds[-1]]
+    at = {t: run.regret[int(np.searchsorted(run.rounds, t))] for t in reached}
+    return {
+        "regret": {str(t): float(regret.mean()) for t, regret in at.items()},
+        "stderr": {
+            str(t): float(r.std(ddof=1) / np.sqrt(len(r))) if len(r) > 1 else 0.0
+            for t, r in at.items()
+        },
+        "p95": float(np.quantile(run.regret[-1], 0.95)),
+        "worst": float(run.regret[-1].max()),
+        "decisions_per_second": run.decisions_per_second,
+        "regret_of_tasks": [round(float(value), 2) for value in run.regret[-1]],
+    }
+
+
+def told(row: dict[str, Any]) -> str:
+    """One line."""
+    regret = "  ".join(f"{value:7.2f}" for value in row["regret"].values())
+    error = list(row["stderr"].values())[-1]
+    who = f"{row['policy']}:{row['rule']}" + (
+        f" seed {row['seed']}" if row["seed"] is not None else ""
+    )
+    return (
+        f"{row['problem']:20s} {row['data']:9s} {who:26s} σ̂ {row['noise']}: {regret} ± {error:.2f}"
+        f"  95% {row['p95']:.1f}  {row['decisions_per_second']:.0f}/s"
+        + (f"  kept {row['kept_step']}, {row['learning_seconds']:.0f} s" if "tau" in row else "")
+    )
+
+
+if __name__ == "__main__":
+    main()
