@@ -208,7 +208,7 @@ def test_every_rule_plays_every_belief(kind, rule):
     check_play(kind, rule, kinds_in_turn(kind, rule))
 
 
-@pytest.mark.long(reason="rule × belief × actions: `make test` has all pairs of them, not all three")
+@pytest.mark.long(reason="rule × belief × actions: `make test` has all pairs, not all threes")
 @pytest.mark.parametrize("rule", PLAYED_RULES)
 @each_belief
 def test_every_rule_plays_every_belief_and_every_kind_of_actions(kind, rule):
