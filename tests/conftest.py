@@ -109,6 +109,7 @@ def pytest_collection_modifyitems(items):
 
 
 TESTS = itertools.count(1)
+forget_all = jax.clear_caches  # whatever a test puts in its place
 
 
 @pytest.fixture(autouse=True)
@@ -119,5 +120,5 @@ def forget_compiled_programs():
     """
     yield
     if next(TESTS) % 8 == 0 and MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
-        jax.clear_caches()
+        forget_all()
         gc.collect()
