@@ -10,6 +10,7 @@ entry that another process is just writing does not decompress, and is compiled 
 programs from run to run, set JAX_COMPILATION_CACHE_DIR yourself.)
 """
 
+import collections
 import gc
 import itertools
 import os
@@ -82,22 +83,33 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Slow tests first: with two workers, one that comes last runs beside an idle worker.
+    """Files with slow tests first: of two workers, one would be idle beside a slow one at the end.
 
-    The slowest of all say about how long they take, ``slow(seconds=60)``, and come before them.
+    A file stays together, its slow tests before the others: they use the same programs, which a
+    worker that has none of them would trace and lower again. The slowest of all say about how long
+    they take, ``slow(seconds=60)``, and come before everything.
     """
 
     def seconds(item):
         slow = item.get_closest_marker("slow")
         return slow.kwargs.get("seconds", 1) if slow else 0
 
-    items.sort(key=seconds, reverse=True)
+    of_file = collections.Counter()
+    for item in items:
+        of_file[item.path] += seconds(item)
+
+    def place(item):
+        own = seconds(item)
+        return max(own, 1), of_file[item.path], item.path, own
+
+    items.sort(key=place, reverse=True)
     for item in items:
         for marker in item.iter_markers("long"):
             assert marker.kwargs.get("reason"), f"{item.nodeid}: long for which reason?"
 
 
 TESTS = itertools.count(1)
+forget_all = jax.clear_caches  # whatever a test puts in its place
 
 
 @pytest.fixture(autouse=True)
@@ -108,5 +120,5 @@ def forget_compiled_programs():
     """
     yield
     if next(TESTS) % 8 == 0 and MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
-        jax.clear_caches()
+        forget_all()
         gc.collect()

@@ -61,8 +61,9 @@ def test_chances_are_those_of_an_agent_that_saw_the_same_rounds(kind, noise):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chances", [[0.25] * 4, [0.4, 0.3, 0.1, 0.2]], ids=["uniform", "not"])
-@pytest.mark.parametrize("rule", ["thompson", "default"])
+@pytest.mark.parametrize(
+    ("rule", "chances"), [("default", [0.25] * 4), ("thompson", [0.4, 0.3, 0.1, 0.2])]
+)
 def test_a_replay_is_as_if_the_policy_had_played(chances, rule):
     """Its first three accepted rounds of a task earn what three rounds of a simulation do."""
     rounds, means = logged(1500, 70, chances)

@@ -182,19 +182,48 @@ def is_playable(actions, chosen):
     return (chosen.sum(-1) == size) & ~(chosen & ~np.asarray(actions.offered)).any(-1)
 
 
+PLAYED_RULES = [rule for rule in RULES if rule != "default"]  # that is one of the others
+
+
+def kinds_in_turn(kind, rule):
+    """Single arms and one other kind of actions, so that every rule and every belief meet all."""
+    possible = [a for a in ACTIONS if ACTIONS[a].arm_by_arm or not make_rule(rule).arm_by_arm]
+    first, *others = possible
+    return first, others[(BELIEFS.index(kind) + PLAYED_RULES.index(rule)) % len(others)]
+
+
+def test_in_turn_every_belief_and_every_rule_meet_every_kind_of_actions():
+    for kind in BELIEFS:
+        assert {a for rule in PLAYED_RULES for a in kinds_in_turn(kind, rule)} == set(ACTIONS)
+    for rule in PLAYED_RULES:
+        met = {a for kind in BELIEFS for a in kinds_in_turn(kind, rule)}
+        assert met == set(ACTIONS) - ({"path"} if make_rule(rule).arm_by_arm else set())
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "default"])  # one of the others
+@pytest.mark.parametrize("rule", PLAYED_RULES)
 @each_belief
 def test_every_rule_plays_every_belief(kind, rule):
     """Valid actions from the first round on; where all is known, the best one, but for chance."""
+    check_play(kind, rule, kinds_in_turn(kind, rule))
+
+
+@pytest.mark.long(reason="rule × belief × actions: `make test` has all pairs, not all threes")
+@pytest.mark.parametrize("rule", PLAYED_RULES)
+@each_belief
+def test_every_rule_plays_every_belief_and_every_kind_of_actions(kind, rule):
+    arm_by_arm = make_rule(rule).arm_by_arm
+    check_play(kind, rule, [a for a in ACTIONS if ACTIONS[a].arm_by_arm or not arm_by_arm])
+
+
+def check_play(kind, rule, kinds_of_actions):
     made, n = make_rule(rule), 300  # each rule can be made without arguments
     playable = {
-        played: (actions, *believed(kind, actions.single_arm))
-        for played, actions in ACTIONS.items()
-        if actions.arm_by_arm or not made.arm_by_arm
+        played: (ACTIONS[played], *believed(kind, ACTIONS[played].single_arm))
+        for played in kinds_of_actions
     }
 
-    @jax.jit  # all kinds of actions in one program: to compile four takes much longer
+    @jax.jit  # all kinds of actions in one program: to compile each takes much longer
     def select(keys):
         chosen = {}
         for played, (actions, belief, states) in playable.items():

@@ -151,7 +151,7 @@ def errors_against_the_known_gaussian(name, rounds, warmup_steps, inner_steps, r
     training = dataclasses.replace(procedure.training, learning_rate=rate, batch_size=64)
     procedure = dataclasses.replace(procedure, training=training)
     prior = learn_prior(evidence, procedure=procedure, options=SMALL, seed=seed)
-    draws = prior.sample(8000, seed=3)
+    draws = prior.sample(3000, seed=3)
     covariance = np.linalg.norm(np.cov(draws.T) - COVARIANCE) / np.linalg.norm(COVARIANCE)
     return np.abs(draws.mean(0) - MEAN).max(), covariance
 

@@ -13,12 +13,24 @@ from reduced_precision import round_products, tf32
 K, NOISE, ROUNDS = 180, 0.1, 200
 
 
-@pytest.fixture
-def rounded(monkeypatch):
-    """Products as a GPU takes them; compiled programs are forgotten before and after."""
-    round_products(monkeypatch)
-    yield
-    monkeypatch.undo()
+MATCHING = ("moment", "moment-diagonal", "moment-damped")
+
+
+@pytest.fixture(scope="module")
+def in_full():
+    """What is the same with full and with rounded products: by sampler, and of the denoisers."""
+    return {**{sampler: matched(sampler) for sampler in MATCHING}, "denoisers": denoised()}
+
+
+@pytest.fixture(scope="module")
+def rounded(in_full):
+    """Products as a GPU takes them; compiled programs are forgotten before and after.
+
+    Once for all tests: they have to be compiled again, and those of other files after them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        round_products(patch)
+        yield in_full
     jax.clear_caches()
 
 
@@ -85,38 +97,32 @@ def test_posteriors_of_sets_of_arms_are_exact_after_many_pulls(components):
     assert np.abs(spread).max() < 5 / np.sqrt(2 * 1000) + 0.01
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("rounded")
-@pytest.mark.parametrize("sampler", ["moment", "moment-diagonal", "moment-damped"])
-def test_moment_matching_takes_its_scalar_products_in_full(sampler, monkeypatch):
-    """The exact denoiser asks for full precision itself; so must the solve on top of it."""
+def matched(sampler):
     rng = np.random.default_rng(1)
     gaussian = a_prior(rng)
     prior = DiffusionPrior.gaussian(gaussian.mean, gaussian.covariance)
     evidence = Evidence(gaussian.mean + 0.3, NOISE, rng.random(K) < 0.3)
-    got = prior.posterior_sample(evidence, n=3, sampler=sampler, steps=10)
-    monkeypatch.undo()
-    jax.clear_caches()
-    expected = prior.posterior_sample(evidence, n=3, sampler=sampler, steps=10)
-    np.testing.assert_allclose(got, expected, atol=1e-5)
+    return prior.posterior_sample(evidence, n=3, sampler=sampler, steps=10)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("rounded")
-def test_exact_denoisers_and_their_errors_take_full_products(monkeypatch):
-    rng = np.random.default_rng(2)
-    gaussian = a_prior(rng)
+@pytest.mark.parametrize("sampler", MATCHING)
+def test_moment_matching_takes_its_scalar_products_in_full(sampler, rounded):
+    """The exact denoiser asks for full precision itself; so must the solve on top of it."""
+    np.testing.assert_allclose(matched(sampler), rounded[sampler], atol=1e-5)
+
+
+def denoised():
+    gaussian = a_prior(np.random.default_rng(2))
     two = ([0.5, 0.5], np.stack([gaussian.mean, gaussian.mean + 1]), [gaussian.covariance] * 2)
+    exact = DiffusionPrior.gaussian(gaussian.mean, gaussian.covariance)
+    mixture = DiffusionPrior.mixture(*two, Schedule(Schedule.linear().alpha_bar[:4]))
+    level = exact.schedule.level(3)
+    x = jnp.asarray(np.random.default_rng(0).standard_normal(K), jnp.float32)
+    return exact.tau, mixture.tau, exact.denoiser(x, level), mixture.denoiser(x, level)
 
-    def made():
-        exact = DiffusionPrior.gaussian(gaussian.mean, gaussian.covariance)
-        mixture = DiffusionPrior.mixture(*two, Schedule(Schedule.linear().alpha_bar[:4]))
-        level = exact.schedule.level(3)
-        x = jnp.asarray(np.random.default_rng(0).standard_normal(K), jnp.float32)
-        return exact.tau, mixture.tau, exact.denoiser(x, level), mixture.denoiser(x, level)
 
-    got = made()
-    monkeypatch.undo()
-    jax.clear_caches()
-    for a, b in zip(got, made(), strict=True):
+@pytest.mark.slow
+def test_exact_denoisers_and_their_errors_take_full_products(rounded):
+    for a, b in zip(denoised(), rounded["denoisers"], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

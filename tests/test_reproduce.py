@@ -23,6 +23,12 @@ from diffts.reproduction.work import Reproduction
 SMOKE = PROFILES["smoke"]
 
 
+@pytest.fixture(autouse=True)
+def programs_are_kept(monkeypatch):
+    """Else those of all other tests would be compiled again. (Forgetting them saves memory.)"""
+    monkeypatch.setattr("jax.clear_caches", lambda: None)
+
+
 @pytest.fixture
 def store(tmp_path):
     return Store(tmp_path / "parts", {"profile": "test"})

@@ -149,7 +149,8 @@ print(run.regret[-1].round(3).tolist())
 def test_tasks_are_spread_over_devices_without_changing_them():
     outputs = []
     for devices in (1, 4):
-        flags = f"--xla_force_host_platform_device_count={devices}"
+        of_tests = os.environ.get("XLA_FLAGS", "")
+        flags = f"{of_tests} --xla_force_host_platform_device_count={devices}"
         result = subprocess.run(
             [sys.executable, "-c", SHARDED.format(devices=devices)],
             capture_output=True,

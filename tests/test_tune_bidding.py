@@ -1,10 +1,13 @@
 """The simulator of Bidding can be fitted to one half of the slots and looked at on the other."""
 
+import contextlib
 import importlib.util
+import io
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -42,8 +45,14 @@ def write_data(folder, of_held_out=0):
 
 
 def run(folder, *options):
-    command = [sys.executable, str(SCRIPT), str(folder), "--slots", "200", *options]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    """As ``python scripts/tune_bidding.py``, but in the tests' own process."""
+    out = io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", [str(SCRIPT), str(folder), "--slots", "200", *options]),
+        contextlib.redirect_stdout(out),
+    ):
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    return out.getvalue()
 
 
 def test_halves_are_disjoint_fixed_and_cover_all_slots(script):
@@ -55,7 +64,6 @@ def test_halves_are_disjoint_fixed_and_cover_all_slots(script):
     assert first.ravel().tolist() != [0, 1, 2, 3, 4]  # not by their names
 
 
-@pytest.mark.slow
 def test_the_score_sees_one_half_alone(tmp_path):
     write_data(tmp_path / "a")
     write_data(tmp_path / "b", of_held_out=150)
