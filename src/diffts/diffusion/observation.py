@@ -87,16 +87,15 @@ class Marginals(eqx.Module):
         """Each arm's value at a standard normal deviate of its own (a random one: a draw)."""
         if self.quantiles is None:
             return self.mean + self.std * deviate
-        # Beyond the outermost levels nothing is known: their quantiles count.
-        levels = np.asarray(self.levels, np.float32)
-        inside = jnp.clip(deviate, levels[0], levels[-1])
-        right = jnp.clip(jnp.searchsorted(jnp.asarray(levels), inside), 1, len(levels) - 1)
+        levels = jnp.asarray(np.asarray(self.levels, np.float32))
+        right = jnp.clip(jnp.searchsorted(levels, deviate), 1, len(self.levels) - 1)
         low, high = (
             jnp.take_along_axis(self.quantiles, (right + i)[:, None], axis=1)[:, 0] for i in (-1, 0)
         )
-        start = jnp.asarray(levels)[right - 1]
-        share = (inside - start) / (jnp.asarray(levels)[right] - start)
-        return low + share * (high - low)
+        inside = jnp.clip(deviate, levels[0], levels[-1])
+        share = (inside - levels[right - 1]) / (levels[right] - levels[right - 1])
+        # Beyond the outermost levels a Gaussian tail: no value is out of reach for ever.
+        return low + share * (high - low) + self.std * (deviate - inside)
 
 
 class ConditionalDenoiser(Denoiser):
