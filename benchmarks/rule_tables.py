@@ -79,7 +79,7 @@ def noises() -> Iterator[str]:
         before = row["regret"] - row["gap"]
         yield (
             f"- {PROBLEMS[row['problem']]}, `{row['policy']}`: {100 * row['gap'] / before:+.1f}% "
-            f"(± {100 * row['gap_stderr'] / before:.1f})"
+            f"(± {100 * row['gap_stderr'] / before:.1f}; {row['tasks']} tasks)"
         )
 
 

@@ -37,6 +37,18 @@ def test_costs_are_those_of_the_last_run():
         assert f"| `{rule}` | " + " | ".join(cells) + " |" in page
 
 
+def test_costs_on_a_gpu_are_those_of_its_run():
+    page = (ROOT / "docs/which-rule.md").read_text()
+    told = (ROOT / "benchmarks/results/rule-cost-h200.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in told.splitlines()]
+    of_each = {row[0]: row for row in rows if row}
+    for rule in ("thompson", "bayes-ucb", "greedy", "knowledge-gradient"):
+        _, one, _, _, many, _, speed = of_each[rule]
+        assert f"| `{rule}` | {one} ms | {many} ms | {speed} |" in page
+    one, many = (of_each["32"][at].replace("×", " times") for at in (2, 5))
+    assert f"32 draws take {one} as long as one for one task, {many} for 100 tasks" in page
+
+
 def test_tables_of_each_problem_are_up_to_date():
     lines = (ROOT / "results/rules/tables.md").read_text().splitlines()
     assert lines == list(of_each_problem(kept_rows("rules")))

@@ -57,7 +57,8 @@ def compare(
         opt.playing("Assumed noise: a number, 'auto' or 'bernoulli'; the problem's default."),
     ] = None,
     sampler: Annotated[
-        list[str] | None, opt.playing("Posterior sampler of DiffTS; repeatable. Default: paper.")
+        list[str] | None,
+        opt.playing("Posterior sampler of DiffTS; repeatable. Default: the prior's own."),
     ] = None,
     steps: opt.Steps = None,
     json_file: opt.JsonFile = None,
@@ -88,7 +89,7 @@ def compare(
     names = [name.strip() for name in policies.split(",") if name.strip()]
     names = with_rules(names, [one_of("rule", one, RULES) for one in rule or []])
     number_between("floor", floor, 0.0, 1.0)
-    samplers = list(dict.fromkeys(one_of("sampler", one, SAMPLERS) for one in sampler or ["paper"]))
+    samplers = list(dict.fromkeys(one_of("sampler", one, SAMPLERS) for one in sampler or []))
     assumed = chosen.noise_std if noise_std is None else number_or_word(noise_std)
     as_noise(assumed).check_law(chosen.rewards.bounds)
     corruption = corruption_of(data, missing=missing, noise=noise, procedure=procedure, sure=sure)
@@ -133,7 +134,7 @@ def compare(
     priors: list[Any] = learned or given or [None]
     by_seed = dict(zip(all_seeds, priors * seeds, strict=False))  # one for all, or one for each
     with kept_priors(learned, Path(f"diffts-{chosen.name}-prior")):
-        outcomes = play(comparison, draws, by_seed, samplers, steps)
+        outcomes = play(comparison, draws, by_seed, samplers or [None], steps)
 
     result = {
         "problem": chosen.name,
@@ -141,7 +142,7 @@ def compare(
         "corruption": None if corruption is None else dataclasses.asdict(corruption),
         "seeds": all_seeds,
         "prior": prior or ("learned" if learned else None),
-        "samplers": samplers,
+        "samplers": samplers or sorted({one.sampler for one in outcomes.values() if one.sampler}),
         "steps": steps,
         "noise_std": assumed,
         "floor": floor,

@@ -40,7 +40,7 @@ def make_plan(
     paper: bool = False,
 ) -> LearningPlan:
     """A plan of so many gradient steps; a procedure's phases grow in the ratio of the defaults."""
-    from diffts.diffusion.networks import NETWORKS
+    from diffts.diffusion.networks import ARMS, NETWORKS
     from diffts.experiments.learning_plan import LearningPlan
     from diffts.learning import PROCEDURES, TrainingConfig
     from diffts.validation import one_of
@@ -54,7 +54,7 @@ def make_plan(
         named = dataclasses.replace(named, sure=weight)
     config = TrainingConfig() if paper else LearningPlan.config
     return LearningPlan(
-        network=None if network is None else one_of("network", network, NETWORKS),
+        network=None if network is None else one_of("network", network, (ARMS, *NETWORKS)),
         config=dataclasses.replace(config, steps=train_steps),
         procedure=named.scaled(train_steps / 15_000),
         choose_sure=sure == "auto",
@@ -102,10 +102,12 @@ def learn(
     told = prior.metadata.get("learning", {})
     if "held_out_crps" not in told:
         return prior
-    say(
-        f"Held-out CRPS {told['held_out_crps']:.4g}, error of the mean {told['held_out_rmse']:.4g} "
-        f"(weights of step {told['kept_step']})."
-    )
+    kept = f"(weights of step {told['kept_step']})."
+    if told["held_out_crps"] is None:
+        say(f"Held-out regret {told['held_out_regret']:.4g} a round {kept}")
+    else:
+        rmse = told["held_out_rmse"]
+        say(f"Held-out CRPS {told['held_out_crps']:.4g}, error of the mean {rmse:.4g} {kept}")
     for said, arms in (
         ("never observed", told["arms_never_observed"]),
         ("observed too seldom to calibrate (mean error of the others used)",

@@ -16,12 +16,13 @@ def play(
     comparison: Comparison,
     policies: Mapping[str, bool],
     priors: Mapping[int, DiffusionPrior | None],
-    samplers: Sequence[str] = ("paper",),
+    samplers: Sequence[str | None] = (None,),
     steps: int | None = None,
 ) -> dict[str, Outcome]:
     """All policies on the same tasks, once for each seed and its prior.
 
-    Those of which ``policies`` says that they draw from a prior play once for each sampler.
+    Those of which ``policies`` says that they draw from a prior play once for each sampler; None is
+    what suits the prior.
     """
     from diffts.experiments.compare import Outcome
 
@@ -39,7 +40,10 @@ def play(
 
                     policy = comparison.policy(name, prior, sampler, steps)
                     runs[seed] = comparison.play(policy, seed, show)
-            outcomes[label] = Outcome(name, sampler if draws else None, runs)
+            used = sampler
+            if draws and sampler is None:
+                used = next(p.denoiser.default_sampler for p in priors.values() if p is not None)
+            outcomes[label] = Outcome(name, used if draws else None, runs)
     return outcomes
 
 

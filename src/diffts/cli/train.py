@@ -23,7 +23,9 @@ def train(
     missing: opt.Missing = None,
     noise: opt.Noise = None,
     seed: opt.Seed = 0,
-    network: Annotated[str | None, opt.learning("Network; the problem's own.")] = None,
+    network: Annotated[
+        str | None, opt.learning("Network; the problem's own by default. 'arms' is ours for arms.")
+    ] = None,
     train_steps: opt.TrainSteps = 15_000,
     paper: Annotated[
         bool, opt.learning("Constant learning rate and no average.", "--paper-recipe")

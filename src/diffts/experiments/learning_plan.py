@@ -35,6 +35,8 @@ class LearningPlan:
 
     def network_for(self, problem: Problem) -> dict[str, Any]:
         """Network, options and prediction: this plan's, else the problem's own advice."""
+        if self.network == "arms":
+            return {"network": "arms", "options": self.options}
         advice = problem.suggested_network or SuggestedNetwork("residual-mlp")
         if self.network not in (None, advice.name):
             advice = SuggestedNetwork(str(self.network))
@@ -59,6 +61,10 @@ class LearningPlan:
         The other arguments are those of :func:`learn_prior`.
         """
         how = {"seed": seed, "checkpoint": checkpoint, **self.network_for(problem)}
+        if self.network == "arms":  # one procedure for both kinds of data
+            procedure = Procedure.named("arms", **problem.suggested_arms)
+            how |= {"procedure": procedure.scaled(self.config.steps / TrainingConfig.steps)}
+            return learn_prior(past, calibration, on_progress=on_progress, **how)
         if self.choose_sure:
             tell = None if on_progress is None else lambda _, progress: on_progress(progress)
             how |= {"procedure": self.procedure, "on_progress": tell}

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from diffts.diffusion.denoiser import Denoiser
 from diffts.diffusion.exact import draw_posterior
@@ -73,10 +73,12 @@ class MergedTasks(Objective):
 
     Errors are counted in the Gaussian's standard deviations, so that all precisions weigh the same:
     squared error of the mean, the Gaussian log loss of the standard deviation, and the pinball loss
-    of each quantile.
+    of each quantile. Evidence and errors are of arms that the past task has observed: what was
+    drawn of the others has the law of what drew it, and would teach no other.
     """
 
     draws: Float[Array, "D N K"]
+    known: Bool[Array, "N K"]
     play_rows: Int[Array, " P"]  # which tasks were played; of draw 0
     play_mean: Float[Array, "T P K"]
     play_precision: Float[Array, "T P K"]
@@ -95,7 +97,10 @@ class MergedTasks(Objective):
             for k, n in zip(keys[3:5], self.play_mean.shape[:2], strict=True)
         )
         is_play = jax.random.bernoulli(keys[5], 0.5, (batch_size, 1))
-        x_0 = jnp.where(is_play, self.draws[0, self.play_rows[played]], self.draws[draw, rows])
+        draw = jnp.where(is_play[:, 0], 0, draw)
+        rows = jnp.where(is_play[:, 0], self.play_rows[played], rows)
+        x_0, known = self.draws[draw, rows], self.known[rows]
+        precision = jnp.where(known, precision, 0.0)
         mean = x_0 + jax.random.normal(keys[6], x_0.shape) * _std(precision)
         evidence = Observation(
             jnp.where(is_play, self.play_mean[turn, played], jnp.where(precision > 0, mean, 0.0)),
@@ -109,13 +114,13 @@ class MergedTasks(Objective):
         losses = jax.vmap(loss_of_marginals, in_axes=(None, 0, 0))(
             denoiser, x_0, jax.vmap(Observation.merged)(evidence, latent)
         )
-        return jnp.mean(losses)
+        return jnp.sum(jnp.where(known, losses, 0.0)) / jnp.maximum(jnp.sum(known), 1.0)
 
 
 def loss_of_marginals(
     denoiser: ArmDenoiser, x_0: Float[Array, " K"], observation: Observation
-) -> Float[Array, ""]:
-    """How far the network's answer is from one task."""
+) -> Float[Array, " K"]:
+    """How far the network's answer is from one task, arm by arm."""
     marginals, scale = denoiser.answer(observation)
     assert marginals.quantiles is not None
     error = (x_0 - marginals.mean) / scale
@@ -126,7 +131,7 @@ def loss_of_marginals(
     level = jnp.asarray(LEVELS)
     above = (x_0[:, None] - marginals.quantiles) / scale[:, None]
     pinball = jnp.sum(jnp.maximum(level * above, (level - 1.0) * above), axis=1)
-    return jnp.mean(error**2 + SPREAD_WEIGHT * spread + QUANTILE_WEIGHT * pinball)
+    return error**2 + SPREAD_WEIGHT * spread + QUANTILE_WEIGHT * pinball
 
 
 def random_noise(key: KeyArray, count: int) -> Float[Array, " n"]:
@@ -198,36 +203,51 @@ class ArmProcedure(Procedure):
 
     def on_exact(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> MergedTasks:
         """The tasks themselves."""
-        return self._merged(past, phase, now, jnp.asarray(past.train.mean, jnp.float32)[None])
+        tasks = jnp.asarray(past.train.mean, jnp.float32)[None]
+        return self._merged(past, phase, now, tasks, past.train.mask)
 
     def warm_up(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> MergedTasks:
         """Exact posterior draws under the factor Gaussian."""
         gaussian, key = past.factors.gaussian, past.draw_key(phase)
         draws = draw_posterior(gaussian, past.train, self.draws, seed=key)
-        return self._merged(past, phase, now, jnp.asarray(draws, jnp.float32))
+        return self._merged(past, phase, now, jnp.asarray(draws, jnp.float32), past.train.mask)
 
     def e_step(
         self, past: Standardised, phase: Phase, now: DiffusionPrior, tasks: Any
     ) -> MergedTasks:
         """Posterior draws of the network."""
-        return self._merged(past, phase, now, self.draw(past, phase, now, tasks))
+        draws = self.draw(past, phase, now, tasks)
+        return self._merged(past, phase, now, draws, past.train.mask[tasks])
 
     def _merged(
-        self, past: Standardised, phase: Phase, now: DiffusionPrior, draws: Float[Array, "D N K"]
+        self,
+        past: Standardised,
+        phase: Phase,
+        now: DiffusionPrior,
+        draws: Float[Array, "D N K"],
+        known: Bool[Array, "N K"],
     ) -> MergedTasks:
         """Tasks, and histories of some of them as the prior of the phase's beginning plays."""
         key = past.draw_key(phase)
         rows = jax.random.permutation(key, draws.shape[1])[: self.play_tasks]
-        played = self.played(now.denoiser, draws[0, rows], jax.random.fold_in(key, 1))
+        tasks, play_key = draws[0, rows], jax.random.fold_in(key, 1)
+        played = self.played(now.denoiser, tasks, known[rows], play_key)
         # Turns grow geometrically; every third of them tells enough.
-        return MergedTasks(draws, rows, played.mean[::3], played.precision[::3])
+        return MergedTasks(draws, known, rows, played.mean[::3], played.precision[::3])
 
-    def played(self, denoiser: Denoiser, tasks: Float[Array, "N K"], key: KeyArray) -> Played:
-        """Histories of some tasks, each with a random noise level."""
+    def played(
+        self,
+        denoiser: Denoiser,
+        tasks: Float[Array, "N K"],
+        known: Bool[Array, "N K"],
+        key: KeyArray,
+    ) -> Played:
+        """Histories of some tasks among their known arms, each with a random noise level."""
         assert isinstance(denoiser, ArmDenoiser)
         noise_key, play_key = jax.random.split(key)
         noise = random_noise(noise_key, len(tasks))
-        return play(denoiser, tasks, noise, play_key, self.play_rounds, self.arms_of_a_round)
+        rounds, arms = self.play_rounds, self.arms_of_a_round
+        return play(denoiser, tasks, noise, play_key, rounds, arms, known)
 
     def calibrate(
         self, past: Standardised, denoiser: Denoiser, number: int, final: bool
@@ -249,15 +269,22 @@ class ArmProcedure(Procedure):
         ).tau
 
     def judged_by(self, past: Standardised) -> str:
-        """By decisions, where held-out tasks are known."""
-        return "regret" if past.is_exact else "crps"
+        """By decisions."""
+        del past
+        return "regret"
 
     def score(self, past: Standardised, held_out: HeldOut, prior: DiffusionPrior) -> Score:
-        """Regret of a round on held-out tasks, where they are known; else the held-out CRPS."""
-        if not past.is_exact:
-            return super().score(past, held_out, prior)
-        tasks = jnp.asarray(past.calibration.mean[: self.judged_tasks], jnp.float32)
-        regret = np.asarray(self.played(prior.denoiser, tasks, past.key(2)).regret, np.float64)
+        """Regret of a round on held-out tasks, among the arms that were observed of them."""
+        del held_out
+        some = slice(None, self.judged_tasks)
+        tasks = past.calibration.mean if past.is_exact else past.few_calibration_draws[0]
+        played = self.played(
+            prior.denoiser,
+            jnp.asarray(tasks[some], jnp.float32),
+            jnp.asarray(past.calibration.mask[some]),
+            past.key(2),
+        )
+        regret = np.asarray(played.regret, np.float64)
         return Score(float(regret.mean()), float("nan"), float(regret.std() / np.sqrt(len(regret))))
 
     @property

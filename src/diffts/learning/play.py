@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from diffts.diffusion.observation import ConditionalDenoiser, Observation
 from diffts.seeding import KeyArray
@@ -58,6 +58,7 @@ def play(
     key: KeyArray,
     rounds: int,
     arms_of_a_round: int = 1,
+    among: Bool[Array, "N K"] | None = None,
     batch: int = 500,
 ) -> Played:
     """Play standardised tasks, each with a noise level of its own.
@@ -69,14 +70,18 @@ def play(
         key: of the rewards.
         rounds: pulls of a task.
         arms_of_a_round: how many arms a round pulls, each with a reward: the best of them all.
+        among: arms that may be pulled; all by default. Regret is that to the best of them.
         batch: tasks played at once.
     """
     pulls = jnp.asarray(turns_until(rounds), jnp.float32)
+    among = jnp.ones(tasks.shape, bool) if among is None else among
     parts = []
     for first in range(0, len(tasks), batch):
         rows = np.minimum(np.arange(first, first + min(batch, len(tasks))), len(tasks) - 1)
         keys = jax.random.split(jax.random.fold_in(key, first), len(rows))
-        parts.append(_play(denoiser, tasks[rows], noise_std[rows], keys, pulls, arms_of_a_round))
+        parts.append(
+            _play(denoiser, tasks[rows], noise_std[rows], among[rows], keys, pulls, arms_of_a_round)
+        )
     mean, precision, regret = (
         jnp.concatenate(leaves, axis=axis)
         for leaves, axis in zip(zip(*parts, strict=True), (1, 1, 0), strict=True)
@@ -90,19 +95,25 @@ def _play(
     denoiser: ConditionalDenoiser,
     tasks: Float[Array, "N K"],
     noise_std: Float[Array, " N"],
+    among: Bool[Array, "N K"],
     keys: KeyArray,
     pulls: Float[Array, " T"],
     arms_of_a_round: int,
 ) -> Played:
-    def of_task(task: Float[Array, " K"], noise: Float[Array, ""], key: KeyArray) -> Any:
-        best = jnp.sum(jax.lax.top_k(task, arms_of_a_round)[0])
+    def of_task(
+        task: Float[Array, " K"], noise: Float[Array, ""], may: Bool[Array, " K"], key: KeyArray
+    ) -> Any:
+        top = jax.lax.top_k(jnp.where(may, task, -jnp.inf), arms_of_a_round)[0]
+        best = jnp.sum(jnp.where(jnp.isfinite(top), top, 0.0))  # fewer arms may be on offer
 
         def turn(carry: Any, inputs: Any) -> tuple[Any, Any]:
             counts, mean = carry
             times, number = inputs
             observation = Observation(mean, counts / noise**2)
             index = denoiser.given(observation).quantile(jnp.float32(LEVEL))
-            chosen = jnp.zeros_like(task).at[jax.lax.top_k(index, arms_of_a_round)[1]].set(1.0)
+            offered = jnp.where(may, index, -jnp.inf)
+            chosen = jnp.zeros_like(task).at[jax.lax.top_k(offered, arms_of_a_round)[1]].set(1.0)
+            chosen = jnp.where(may, chosen, 0.0)
             drawn = jax.random.normal(jax.random.fold_in(key, number), task.shape)
             seen = task + noise / jnp.sqrt(times) * drawn
             total = counts + times * chosen
@@ -114,5 +125,5 @@ def _play(
         _, (mean, precision, regret) = jax.lax.scan(turn, start, (pulls, jnp.arange(len(pulls))))
         return mean, precision, jnp.sum(regret) / jnp.sum(pulls)
 
-    mean, precision, regret = jax.vmap(of_task)(tasks, noise_std, keys)
+    mean, precision, regret = jax.vmap(of_task)(tasks, noise_std, among, keys)
     return Played(jnp.swapaxes(mean, 0, 1), jnp.swapaxes(precision, 0, 1), regret)

@@ -27,6 +27,9 @@ from diffts.errors import InvalidInputError
 from diffts.seeding import Seed, as_key
 from diffts.validation import one_of, whole_number
 
+#: The name of the network that takes evidence as noise; it is built on a factor Gaussian.
+ARMS = "arms"
+
 #: What can be learned: a network in one of these two frames.
 TrainedDenoiser: TypeAlias = NetworkDenoiser | ArmDenoiser
 
@@ -88,6 +91,7 @@ def build_denoiser(
 
 
 __all__ = [
+    "ARMS",
     "COMPUTE",
     "NETWORKS",
     "PREDICTIONS",
