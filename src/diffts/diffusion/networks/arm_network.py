@@ -44,9 +44,9 @@ class ArmDenoiser(ConditionalDenoiser):
 
     Attributes:
         base: the factor Gaussian below; not trained.
-        inward, blocks, outward: the network over all arms. It reads the posterior of the factors,
-            with ``sees_arms`` every arm's observation, too, and ends in ``(r + e) × code`` numbers;
-            an arm's code is their product with its loadings and its own numbers.
+        inward, blocks, outward: the network over all arms. It reads the posterior of the factors
+            and, with ``sees_arms``, every arm's observation, and ends in ``(r + e) × code``
+            numbers; an arm's code is their product with its loadings and its own numbers.
         own: numbers learned of each arm, ``(K, e)``.
         first, second, third: the function shared by all arms.
     """
@@ -75,7 +75,7 @@ class ArmDenoiser(ConditionalDenoiser):
         code: int = 8,
         own: int = 8,
         hidden: int = 64,
-        sees_arms: bool = False,
+        sees_arms: bool = True,
         seed: Seed = 0,
     ) -> None:
         for name, value in (("width", width), ("code", code), ("own", own), ("hidden", hidden)):
