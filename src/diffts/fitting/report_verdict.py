@@ -18,13 +18,13 @@ from diffts.fitting.report_words import (
     table,
     text,
 )
+from diffts.fitting.verdict import CALLED
 
 Facts = Mapping[str, Any]
 
 #: Numbers of decisions that are reported, as the facts name them.
 SPANS = ("10", "30", "100")
 _OURS = "With this fit"
-_BASELINES = {"as logged": "Today", "best arm for all": "One arm for all", "ucb1": "UCB"}
 _LOOKS = {
     "use it": ("good", "✓"),
     "use the simple one": ("simple", "≈"),
@@ -81,11 +81,11 @@ def compared(facts: Facts) -> list[Compared]:
     judged = facts.get("judged") or ()
     ours: Facts = next((row for row in judged if row.get("kind") == facts.get("chosen")), {})
     rows = [Compared(_OURS, ours.get("reward") or {}, ours.get("reward_se") or {}, "ours")]
-    order = list(_BASELINES)
+    order = list(CALLED)
     baselines = [(str(row.get("name")), row) for row in facts.get("baselines") or ()]
     for known, row in sorted(baselines, key=lambda each: [*order, each[0]].index(each[0])):
         look = "today" if known == "as logged" else "other"
-        label = _BASELINES.get(known, known)
+        label = CALLED.get(known, known)
         rows.append(Compared(label, row.get("reward") or {}, row.get("reward_se") or {}, look))
     return rows
 
