@@ -79,7 +79,8 @@ def verdict(
     return {
         "advice": "use the simple one" if simple else "use it",
         "headline": {
-            "independent": "Use the simple one: each arm by itself. How arms go together did not help.",
+            "independent": "Use the simple one: each arm by itself. How arms go together did not "
+            "help.",
             "gaussian": "Use the simple one: a Gaussian, which knows how arms go together.",
             "mixture": "Use it: tasks come in a few kinds, and a mixture knows them.",
             "diffusion": "Use it: the diffusion prior knows more of your tasks than a Gaussian.",
