@@ -228,6 +228,9 @@ def test_real_clicks_are_those_of_the_page(tmp_path, monkeypatch):
     open_bandit.main()
     for name, clicks in CASES["clicks"]["clicks"].items():
         assert pd.read_csv(tmp_path / f"{name}.csv").click.sum() == clicks
+    pairs = pd.read_csv(tmp_path / "log.csv").groupby(["task", "item"]).click.agg(["size", "sum"])
+    lucky = pairs[(pairs["size"] == 1) & (pairs["sum"] == 1)].reset_index()
+    assert lucky.item.nunique() == 2  # 'Two items were clicked in a group that saw them once'
 
 
 @real
