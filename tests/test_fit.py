@@ -207,6 +207,14 @@ def test_the_verdict_follows_from_the_gains(kind, gains, advice):
     assert verdict(kind, 500, gains, [])["advice"] == advice
 
 
+def test_reasons_speak_as_the_report_does():
+    """Its names of the ways to play, and ± for 95% intervals."""
+    said = verdict("gaussian", 500, [Gain("as logged", 1.0, 0.1)], [])["reasons"]
+    assert said == [
+        "Over the first 100 decisions of a task it earns +1 (± 0.2) a decision against 'Today'."
+    ]
+
+
 def test_few_tasks_are_never_enough():
     told = verdict("gaussian", 20, [Gain("ucb1", 1.0, 0.1)], [])
     assert told["advice"] == "collect more data"

@@ -57,7 +57,9 @@ def choose(
     offered = _offered(among, among_file)
     decisions = _decisions(context, rule=rule, horizon=horizon, floor=floor, chances=chances)
     if new := [arm for arm in offered or () if arm not in decisions.arms]:
-        complain(f"new here, not in the log: {', '.join(new)}", "note")
+        complain(f"new here, not in the log: {', '.join(map(repr, new))}", "note")
+        if among and any("," in arm and piece in arm for arm in decisions.arms for piece in new):
+            complain("names with commas go into a file: --among-file", "note")
     choice = decisions.choose(task, offered)
     if as_json:
         decision = {"arm": choice.arm, "decision": choice.decision_id, "chance": choice.chance}

@@ -7,8 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from diffts.fitting.report_words import HALF_WIDTH
+
 #: A gain counts if it is so many standard errors.
 SURE = 2.0
+#: Ways to play that a gain is over, as the report calls them.
+CALLED = {"as logged": "Today", "best arm for all": "One arm for all", "ucb1": "UCB"}
 #: Fewer past tasks tell nothing of how tasks differ.
 LEAST_TASKS = 30
 #: Regret that more past tasks may still save, as a share, without anybody asking for them.
@@ -58,8 +62,8 @@ def verdict(
     surely, not_sure = [g for g in gains if g.sure], [g for g in gains if not g.sure]
     reasons = [
         f"Over the first {decisions} decisions of a task it earns {gain.mean:+.3g} "
-        f"(± {gain.error:.2g}) a decision against '{gain.over}'"
-        + ("." if gain.sure else ": that may be luck.")
+        f"(± {HALF_WIDTH * gain.error:.2g}) a decision against "
+        f"'{CALLED.get(gain.over, gain.over)}'" + ("." if gain.sure else ": that may be luck.")
         for gain in gains
     ]
     if wanted is not None and wanted > n_tasks:
@@ -79,9 +83,9 @@ def verdict(
     return {
         "advice": "use the simple one" if simple else "use it",
         "headline": {
-            "independent": "Use the simple one: the past of each arm is all there is to know.",
-            "gaussian": "Use the simple one: a Gaussian knows how arms go together, and nothing "
-            "richer was better.",
+            "independent": "Use the simple one: each arm by itself. How arms go together did not "
+            "help.",
+            "gaussian": "Use the simple one: a Gaussian, which knows how arms go together.",
             "mixture": "Use it: tasks come in a few kinds, and a mixture knows them.",
             "diffusion": "Use it: the diffusion prior knows more of your tasks than a Gaussian.",
         }[kind],
