@@ -30,6 +30,7 @@ _LOOKS = {
     "use it": ("good", "✓"),
     "use the simple one": ("simple", "≈"),
     "collect more data": ("more", "+"),
+    "nothing to gain": ("simple", "="),
 }
 
 
