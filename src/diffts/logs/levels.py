@@ -65,8 +65,7 @@ def arm_variances(log: Log) -> NDArray[np.float64]:
     repeats show it. Where nothing repeats it is 1: all is noise.
 
     No cell's own outcome is asked. If it were, cells of zeros would seem surer than cells with a
-    one, weigh more, and draw every mean down: to about half at rates of 3%
-    (``tests/test_click_logs.py``).
+    one, weigh more, and draw every mean down.
     """
     counts, pulls = log.counts, log.counts.sum(0)
     ones, total = (counts * log.means).sum(0), max(pulls.sum(), 1.0)
