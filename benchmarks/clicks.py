@@ -3,8 +3,8 @@
 python -m benchmarks.clicks [--first-seed 100] [--out results/clicks.json]
 
 Each log is fitted by independent arms and a Gaussian, and the belief that was chosen plays 200 new
-tasks whose rates are known. `fitting/support.py` has its threshold from here: chosen with seeds from
-0, checked with seeds from 100, which are those of results/clicks.json.
+tasks whose rates are known. `fitting/support.py` has its threshold from here: it was chosen with
+seeds from 0, and checked with seeds from 100, which are those of results/clicks.json.
 """
 
 from __future__ import annotations
