@@ -205,3 +205,13 @@ def test_a_replay_of_equal_rewards_says_nothing_of_its_error():
     result = backtest("arm:1", rounds, baselines=(), estimators=["replay"])
     assert "unknown" in result.table()
     assert result.to_json()["rows"][0]["stderr"] is None
+
+
+def test_a_policy_without_a_single_click_is_warned_of():
+    """Estimates without a click have errors far too small: nothing varies that could tell."""
+    arm = np.arange(400) % 2
+    click = (arm == 1) & (np.arange(400) % 20 == 1)
+    rounds = LoggedRounds.of(np.arange(400) // 4, arm, click, np.full(400, 0.5))
+    said = backtest("arm:0", rounds, baselines=["uniform"]).warnings
+    assert [one for one in said if "all 200 rounds that it would have played gave 0" in one]
+    assert not [one for one in said if "uniform: all" in one]

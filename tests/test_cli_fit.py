@@ -70,6 +70,27 @@ def test_a_bad_log_is_one_line_and_no_folder(text, message, tmp_path):
     assert not (tmp_path / "fitted").exists()
 
 
+@pytest.mark.parametrize("command", ["choose --task x", "reward --decision 1 --reward 1", "log"])
+def test_a_folder_that_was_left_out_is_named_in_one_line(command):
+    result = diffts("decide", *command.split())
+    assert result.returncode == 2
+    assert result.stderr.strip() == (
+        f"error: DIR is missing, the folder of a fit: diffts decide DIR {command.split()[0]} …"
+    )
+
+
+def test_a_folder_may_be_called_like_a_command():
+    result = diffts("decide", "log", "choose", "--task", "x")
+    assert result.returncode == 1
+    assert "DIR is missing" not in result.stderr
+
+
+def test_every_column_is_named_in_the_help():
+    shown = " ".join(diffts("fit", "--help").stdout.replace("│", " ").split())
+    assert "how many pulls a row stands for" in shown
+    assert "chance with which the arm was chosen" in shown
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [("--decisions", "9", "from 10 to 100000"), ("--minutes", "-1", "minutes")],

@@ -333,7 +333,7 @@ def test_the_road_of_a_script(folder):
         "0.1",
         "--json",
     )
-    assert again.stderr == "note: new here, not in the log: oak\n"
+    assert again.stderr == "note: new here, not in the log: 'oak'\n"
     answer = json.loads(again.stdout)
     assert answer["arm"] in ("ash", "oak")
     assert answer["chance"] in (0.1, 0.9)
@@ -359,6 +359,9 @@ def test_names_with_commas_come_from_a_file(folder):
         "decide", folder, "choose", "--task", "ann", "--among-file", folder / "arms.txt"
     )
     assert chosen.stdout.split("\t")[0] in ("red, large", "blue, small")
+    cut = diffts("decide", folder, "choose", "--task", "ann", "--among", "red, large,ash")
+    assert "not in the log: 'red', 'large'\n" in cut.stderr
+    assert "names with commas go into a file: --among-file" in cut.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from diffts import DiffusionPrior, InvalidInputError, ThompsonSampling
 from diffts.bandits.noise import BernoulliNoise, FixedNoise, PooledNoise, noise_to_json
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.evidence import Evidence
-from diffts.fitting import Fitted, NewArms, fit
+from diffts.fitting import Fitted, NewArms, candidates, fit
 from diffts.fitting.from_log import explains_well, simplest_of_the_best
 from diffts.fitting.judging import Prediction, predict
 from diffts.fitting.race import always, complete
-from diffts.fitting.report import write_report
+from diffts.fitting.support import Doubt
 from diffts.fitting.verdict import Gain, tasks_wanted, verdict
 from diffts.learning.held_out import hide
 from diffts.logs import Facts, Log
@@ -102,11 +102,34 @@ def test_the_race_is_as_long_as_a_task_is(tmp_path):
     assert all("first 45 decisions" in why for why in facts["verdict"]["reasons"][:3])
     assert {"fitting: gaussian", "judging", "race"} <= set(facts["time"]["parts"])
     assert sum(facts["time"]["parts"].values()) <= facts["time"]["used"]
-    write_report(result, tmp_path, past=np.zeros((1, ARMS)))
+    result.report(tmp_path)
     page = (tmp_path / "report.html").read_text()
     for said in ("its first 10, 30 and 45 decisions", "summed over 45 decisions", "first 45"):
         assert said in page
     assert "100 decisions" not in page
+
+
+@pytest.mark.slow
+def test_a_training_that_diverges_leaves_out_its_candidate_alone(monkeypatch):
+    def diverging(*_, **__):
+        raise InvalidInputError("training diverged: the loss is nan at step 7")
+
+    monkeypatch.setattr(candidates, "learn_prior_within", diverging)
+    monkeypatch.setattr(candidates, "LEAST_TASKS_OF_A_NETWORK", 10)
+    result = fit(log_of(gaussian_tasks(40)), minutes=1.0, kinds=["independent", "diffusion"])
+    assert result.kind == "independent"
+    (left_out,) = [row for row in result.facts["judged"] if row["kind"] == "diffusion"]
+    assert left_out["note"] == "left out: training diverged: the loss is nan at step 7"
+    with pytest.raises(InvalidInputError, match=r"none could be fitted .*diverged"):
+        fit(log_of(gaussian_tasks(40)), minutes=1.0, kinds=["diffusion"])
+
+
+def test_a_report_needs_the_rewards_of_the_log(tmp_path):
+    law = Gaussian(np.zeros(2), np.eye(2))
+    fitted = Fitted("independent", law, ("a", "b"), FixedNoise(1.0), NewArms(0.0, 1.0, 0.5))
+    with pytest.raises(InvalidInputError, match="right after fit"):
+        fitted.report(tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
 
 
 def test_the_noise_is_the_logs_where_it_shows():
@@ -201,10 +224,38 @@ def test_fixed_chances_are_known_without_playing():
         ("diffusion", [Gain("ucb1", 1.0, 0.1)], "use it"),
         ("gaussian", [Gain("ucb1", 1.0, 0.1)], "use the simple one"),
         ("gaussian", [Gain("ucb1", 1.0, 0.1), Gain("as logged", 0.1, 0.1)], "collect more data"),
+        (
+            "gaussian",
+            [Gain("ucb1", 1.0, 0.1), Gain("as logged", 1e-6, 1e-9, 0.01)],
+            "nothing to gain",
+        ),
+        ("gaussian", [Gain("as logged", 1e-6, 0.1, 0.01)], "collect more data"),
+        ("gaussian", [Gain("as logged", -0.1, 0.001, 0.01)], "collect more data"),
     ],
 )
 def test_the_verdict_follows_from_the_gains(kind, gains, advice):
     assert verdict(kind, 500, gains, [])["advice"] == advice
+
+
+def test_reasons_speak_as_the_report_does():
+    """Its names of the ways to play, and ± for 95% intervals."""
+    said = verdict("gaussian", 500, [Gain("as logged", 1.0, 0.1)], [])["reasons"]
+    assert said == [
+        "Over the first 100 decisions of a task it earns +1 (± 0.2) a decision against 'Today'."
+    ]
+
+
+def test_a_gain_too_small_to_matter_is_named():
+    told = verdict("gaussian", 500, [Gain("as logged", 1.35e-6, 2.6e-9, 1e-4)], [])
+    assert told["headline"] == "Nothing to gain: 'Today' does as well."
+    assert told["reasons"][0].endswith("against 'Today': too little to matter.")
+
+
+def test_a_doubt_goes_before_all_gains():
+    told = verdict("gaussian", 500, [Gain("ucb1", 1.0, 0.1)], [], doubt=Doubt("Too few.", 6.0))
+    assert told["advice"] == "collect more data"
+    assert told["reasons"][0] == "Too few."
+    assert told["tasks_wanted"] == 3000
 
 
 def test_few_tasks_are_never_enough():

@@ -113,6 +113,16 @@ def test_where_intervals_overlap_no_gain_is_claimed(tmp_path):
     assert third == ("about 0.69", "about 21% more")
 
 
+def test_what_is_too_good_to_be_true_is_doubted(tmp_path):
+    assert "seldom true" not in report(tmp_path / "plain").text
+    facts = example_facts("use it")
+    today = next(row for row in facts["baselines"] if row["name"] == "as logged")
+    today["reward"] = dict.fromkeys(SPANS, 0.05)
+    text = report(tmp_path / "doubted", facts=facts).text
+    assert "times as much" in text
+    assert "So much more than today is seldom true." in text
+
+
 def test_what_was_dropped_and_what_is_rare_is_told(tmp_path):
     text = report(tmp_path).text
     for said in ("22,080 of 22,137 used", "no reward41", "duplicate row16", "1,840", "41%",

@@ -121,6 +121,12 @@ def backtest(
                 warnings.append(f"{name}: the replay accepts {int(accepted.sum())} rounds alone")
         found = {one: estimate(one, given, level) for one in names}
         rows += [Row(name, one, its) for one, its in found.items()]
+        played = rounds.reward[given.weight > 0]
+        if len(played) and np.ptp(played) == 0 < np.ptp(rounds.reward):
+            warnings.append(
+                f"{name}: all {len(played)} rounds that it would have played gave {played[0]:g}: "
+                "its true errors are larger than these"
+            )
         if few := [one for one, its in found.items() if not its.freedom >= FEW_FREEDOM]:
             warnings.append(
                 f"{name}: few tasks make up the error of {', '.join(few)}: intervals are rough"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 from diffts.cli import options as opt
 from diffts.cli.console import complain
@@ -57,7 +58,9 @@ def choose(
     offered = _offered(among, among_file)
     decisions = _decisions(context, rule=rule, horizon=horizon, floor=floor, chances=chances)
     if new := [arm for arm in offered or () if arm not in decisions.arms]:
-        complain(f"new here, not in the log: {', '.join(new)}", "note")
+        complain(f"new here, not in the log: {', '.join(map(repr, new))}", "note")
+        if among and any("," in arm and piece in arm for arm in decisions.arms for piece in new):
+            complain("names with commas go into a file: --among-file", "note")
     choice = decisions.choose(task, offered)
     if as_json:
         decision = {"arm": choice.arm, "decision": choice.decision_id, "chance": choice.chance}
@@ -137,10 +140,22 @@ COMMANDS: dict[Callable[..., None], str] = {
 }
 
 
+class _AfterAFolder(TyperGroup):
+    """Says so where the folder was left out: a command would be taken for it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        first, second = [*args, "", ""][:2]
+        if first in self.commands and second not in self.commands and "--help" not in args:
+            complain(f"DIR is missing, the folder of a fit: diffts decide DIR {first} …")
+            raise typer.Exit(2)
+        return super().parse_args(ctx, args)
+
+
 def decide_commands(explained: Callable[..., Any], prepare: Callable[[], None]) -> typer.Typer:
     """The commands; ``prepare`` is called before JAX is used."""
     commands = typer.Typer(
         name="decide",
+        cls=_AfterAFolder,
         help="Choose arms with what was fitted, and keep their rewards.",
         epilog="Example:  diffts decide fitted choose --task user-17",
         no_args_is_help=True,

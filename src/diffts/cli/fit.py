@@ -6,14 +6,11 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from diffts.cli import options as opt
 from diffts.cli.console import say
 from diffts.cli.outputs import check_outputs
-
-Column = Annotated[str | None, opt.problem("Name of that column, if the log has one.")]
 
 
 def fit(
@@ -27,8 +24,12 @@ def fit(
     time_column: Annotated[
         str | None, opt.problem("Column of the time, if there is one.", "--time")
     ] = None,
-    count: Column = None,
-    propensity: Column = None,
+    count: Annotated[
+        str | None, opt.problem("Column of how many pulls a row stands for, if it is not one.")
+    ] = None,
+    propensity: Annotated[
+        str | None, opt.problem("Column of the chance with which the arm was chosen, if known.")
+    ] = None,
     min_pulls: Annotated[
         int, opt.problem("Arms pulled less often in the whole log are left out.")
     ] = 1,
@@ -52,7 +53,6 @@ def fit(
     from diffts.fitting.budget import Budget
     from diffts.fitting.from_log import fit as fit_log
     from diffts.fitting.race import LEAST_DECISIONS, MOST_DECISIONS
-    from diffts.fitting.report import write_report
     from diffts.logs import Columns, read_log
     from diffts.validation import whole_number
 
@@ -79,7 +79,7 @@ def fit(
         command=command,
         on_progress=tell,
     )
-    write_report(fitted, folder, past=np.where(log.counts > 0, log.means, np.nan))
+    fitted.report(folder)
     fitted.save(folder)  # last: whoever finds it finds the report, too
     say(fitted.facts["verdict"]["headline"])
     say(f"Saved in {folder}: open report.html; then diffts decide {folder} choose --task NAME")

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from diffts.diffusion.exact import Gaussian, GaussianMixture, draw_posterior
 from diffts.diffusion.prior import DiffusionPrior
-from diffts.errors import MissingPackageError
+from diffts.errors import InvalidInputError, MissingPackageError
 from diffts.evidence import Evidence
 from diffts.extras import require
 from diffts.fitting.budget import Budget
 from diffts.fitting.fitted import STEPS, Law
 from diffts.learning import Procedure, learn_prior_within
-from diffts.learning.fits import fit_diagonal, fit_factor_gaussian, fit_mixture
+from diffts.learning.fits import fit_factor_gaussian, fit_independent, fit_mixture
 from diffts.seeding import Seed, as_generator
 
 #: Components of the mixture, and tasks that each of them wants at least.
@@ -60,8 +60,9 @@ def fit_candidates(
     seed: int,
     tell: Callable[[str], None],
 ) -> Iterator[Candidate]:
-    """Each of some candidates as soon as it is fitted; those that would take too long say so.
+    """Each of some candidates as soon as it is fitted; those left out say why.
 
+    A fit that breaks down (a training that diverges) leaves out that candidate alone.
     Independent arms and the factor Gaussian are always fitted. A mixture takes about twice as long
     as that Gaussian, which is a part of it. The diffusion prior gets half of the time that is left:
     the other half is for the race.
@@ -73,12 +74,15 @@ def fit_candidates(
     def timed(kind: str, fit: Callable[[], Law]) -> Candidate:
         tell(f"fitting: {kind}")
         part = f"fitting: {kind}"
-        with budget.part(part):
-            law = fit()
+        try:
+            with budget.part(part):
+                law = fit()
+        except InvalidInputError as error:  # a training that diverged, say: the others go on
+            return Candidate(kind, None, budget.parts[part], f"left out: {error}")
         return Candidate(kind, law, budget.parts[part])
 
     if "independent" in kinds:
-        yield timed("independent", lambda: fit_diagonal(train))
+        yield timed("independent", lambda: fit_independent(train))
     if "gaussian" in kinds:
         yield timed("gaussian", lambda: fit_factor_gaussian(fitted_to, others).gaussian)
     of_gaussian = budget.parts.get("fitting: gaussian", 0.0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffts.bandits.agent import Agent
 from diffts.bandits.beliefs import (
@@ -64,6 +65,8 @@ class Fitted:
         noise: that of one reward.
         new_arms: the law of arms that the log has never seen.
         facts: what else is known of the log and of how the belief was chosen (plain JSON).
+        past: mean rewards of the log ``(N, K)``, NaN where a task never saw an arm: for the report.
+            They are not saved; None after :meth:`load`.
     """
 
     kind: str
@@ -72,6 +75,7 @@ class Fitted:
     noise: Noise
     new_arms: NewArms
     facts: Mapping[str, Any] = field(default_factory=dict)
+    past: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -106,6 +110,20 @@ class Fitted:
     ) -> Agent:
         """An agent for one task, which knows the arms by their names."""
         return Agent(self.policy(rule, horizon=horizon, floor=floor), arms=self.arms, seed=seed)
+
+    def report(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``report.html`` and ``report.json`` into a folder; right after ``fit``.
+
+        Needs ``diffts[figures]``.
+        """
+        from diffts.fitting.report import write_report  # it draws, and knows this class
+
+        if self.past is None:
+            raise InvalidInputError(
+                "report: the folder of a fit does not keep the rewards of the log; write it "
+                "right after fit, or by diffts.fitting.report.write_report(…, past=…)"
+            )
+        write_report(self, folder, past=self.past)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write it into a folder: atomic, replaces an older one."""

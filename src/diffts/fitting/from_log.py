@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from diffts.evidence import Evidence
 from diffts.fitting.budget import Budget
 from diffts.fitting.candidates import Candidate, fit_candidates, rows_of
 from diffts.fitting.entries import enter
-from diffts.fitting.facts import arms_of, facts_of, judged_row, mean_over_tasks, summary, why
+from diffts.fitting.facts import arms_of, facts_of, judged_row, summary, why
 from diffts.fitting.fitted import KINDS, Fitted, Law
 from diffts.fitting.judging import Prediction, mean_and_error, predict
 from diffts.fitting.new_arms import estimate_new_arms
@@ -40,8 +41,9 @@ from diffts.fitting.race import (
     seconds_of_a_task,
     spans,
 )
+from diffts.fitting.support import doubt, worthwhile
 from diffts.fitting.verdict import Gain, verdict
-from diffts.learning.fits import fit_diagonal, fit_factor_gaussian
+from diffts.learning.fits import fit_factor_gaussian, fit_independent, weighted_moments
 from diffts.learning.held_out import hide
 from diffts.logs import Columns, Log, read_log
 from diffts.seeding import as_generator
@@ -155,7 +157,7 @@ def fit(
         tasks = completed(entries.tasks)
         outcomes = {kind: race(kind, laws[kind]) for kind in entries.kinds}
         chosen = simplest_of_the_best({kind: one.missed for kind, one in outcomes.items()})
-        overall = mean_over_tasks(log.means[order[n_judged:]], log.counts[order[n_judged:]])
+        overall = weighted_moments(train).mean
         ways = baselines(log.counts.sum(0), overall, log.noise_std, decisions)
         others = {name: way(tasks, rewards, seed) for name, way in ways.items()}
     with budget.part("learning curve"):
@@ -163,16 +165,19 @@ def fit(
         curve = []
         if after + races <= budget.most_left:
             whole = outcomes.get("gaussian")
-            curve = learning_curve(train, lambda law: race("gaussian", law), whole)
+            with suppress(InvalidInputError):  # some tasks of a log may be too odd for a Gaussian
+                curve = learning_curve(train, lambda law: race("gaussian", law), whole)
+    earned = outcomes[chosen].earned
+    worth = worthwhile(log, tasks, decisions)
     gains = [
-        Gain(name, *mean_and_error(outcomes[chosen].earned - other.earned))
-        for name, other in others.items()
+        Gain(name, *mean_and_error(earned - other.earned), worth) for name, other in others.items()
     ]
     on_progress(f"keeping: {chosen}")
     law = laws[chosen]
     with budget.part("last fit"):
         if of_gaussian <= budget.most_left:
-            law = refitted(chosen, law, evidence, seed)
+            with suppress(InvalidInputError):
+                law = refitted(chosen, law, evidence, seed)
     facts: dict[str, Any] = {
         "log": facts_of(log),
         "arms": arms_of(log),
@@ -198,7 +203,9 @@ def fit(
         "fitted_to_all_tasks": law is not laws[chosen],
         "why": why(chosen, outcomes, decisions),
         "learning_curve": curve,
-        "verdict": verdict(chosen, n_tasks, gains, curve, decisions),
+        "verdict": verdict(
+            chosen, n_tasks, gains, curve, decisions, doubt(log, float(earned.mean()))
+        ),
         "time": budget.facts(),
         "seconds": budget.used,
         "versions": circumstances(),
@@ -206,7 +213,8 @@ def fit(
     }
     if isinstance(law, DiffusionPrior):  # so that ThompsonSampling(prior) needs to be told nothing
         law = law.with_errors(law.tau, noise=noise_to_json(noise), arms=list(log.arms))
-    return Fitted(chosen, law, log.arms, noise, new_arms, facts)
+    past = np.where(log.counts > 0, log.means, np.nan)
+    return Fitted(chosen, law, log.arms, noise, new_arms, facts, past)
 
 
 def noise_of(log: Log) -> Noise:
@@ -263,7 +271,7 @@ def learning_curve(
 def refitted(kind: str, law: Law, evidence: Evidence, seed: int) -> Law:
     """The cheap ones once more, from all tasks; the others stay as they were judged."""
     if kind == "independent":
-        return fit_diagonal(evidence)
+        return fit_independent(evidence)
     if kind == "gaussian":
         order = as_generator(seed).permutation(len(evidence.mean))
         sixth = max(1, len(order) // 6)

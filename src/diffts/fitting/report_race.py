@@ -75,7 +75,7 @@ def _missed(judged: Sequence[Facts], marked: int | None, decisions: str) -> str:
             _belief(row),
             unit.interval(*regret),
             "winner" if i == marked else unit.interval(row.get("gap"), row.get("gap_se")),
-            duration(row.get("seconds")),
+            duration(None if row.get("note") else row.get("seconds")),
         ]
         for i, (row, regret) in enumerate(zip(judged, regrets, strict=True))
     ]

@@ -19,15 +19,18 @@ from diffts.fitting.report_words import (
     table,
     text,
 )
+from diffts.fitting.verdict import CALLED
 
 Facts = Mapping[str, Any]
 
+#: So many times today's reward are doubted.
+TOO_GOOD = 5
 _OURS = "With this fit"
-_BASELINES = {"as logged": "Today", "best arm for all": "One arm for all", "ucb1": "UCB"}
 _LOOKS = {
     "use it": ("good", "✓"),
     "use the simple one": ("simple", "≈"),
     "collect more data": ("more", "+"),
+    "nothing to gain": ("simple", "="),
 }
 
 
@@ -80,11 +83,11 @@ def compared(facts: Facts) -> list[Compared]:
     judged = facts.get("judged") or ()
     ours: Facts = next((row for row in judged if row.get("kind") == facts.get("chosen")), {})
     rows = [Compared(_OURS, ours.get("reward") or {}, ours.get("reward_se") or {}, "ours")]
-    order = list(_BASELINES)
+    order = list(CALLED)
     baselines = [(str(row.get("name")), row) for row in facts.get("baselines") or ()]
     for known, row in sorted(baselines, key=lambda each: [*order, each[0]].index(each[0])):
         look = "today" if known == "as logged" else "other"
-        label = _BASELINES.get(known, known)
+        label = CALLED.get(known, known)
         rows.append(Compared(label, row.get("reward") or {}, row.get("reward_se") or {}, look))
     return rows
 
@@ -130,8 +133,9 @@ def expected(facts: Facts) -> str:
         f"Bars and ± are 95% intervals.{dashed if limits else ''}</p>"
         f"{_tiles(rows, spans, unit)}{chart}"
         + table(["", *(f"first {n}" for n in spans)], cells, marked=0)
-        + '<p class="small">Today: what the log itself got. One arm for all: always the arm that '
-        "is best on average. UCB: a usual method that starts each task without past data.</p>",
+        + '<p class="small">Today: each arm as often as in the log. One arm for all: always '
+        "the arm that is best on average. UCB: a usual method that starts each task without past "
+        "data.</p>",
     )
 
 
@@ -157,7 +161,19 @@ def _tiles(rows: Sequence[Compared], spans: Sequence[str], unit: Unit) -> str:
             f'<div class="tile"><span class="small">{_first(n).lower()}</span>'
             f'<span class="big">{unit.about(value, error)}</span>{against}</div>'
         )
-    return f'<div class="tiles">{"".join(tiles)}</div>'
+    doubt = ""
+    if today and _too_good(rows[0], today, spans):
+        doubt = (
+            "<p><strong>So much more than today is seldom true.</strong> It may come from a few "
+            "lucky rewards. Try it on a few tasks first, or judge it by a backtest.</p>"
+        )
+    return f'<div class="tiles">{"".join(tiles)}</div>{doubt}'
+
+
+def _too_good(ours: Compared, today: Compared, spans: Sequence[str]) -> bool:
+    """Whether some number of decisions is said to give five times today's reward."""
+    pairs = [(ours.at(n)[0], today.at(n)[0]) for n in spans]
+    return any(a is not None and b is not None and 0 < TOO_GOOD * b < a for a, b in pairs)
 
 
 def gain(ours: tuple[Any, Any], today: tuple[Any, Any], unit: Unit) -> str:
@@ -165,12 +181,16 @@ def gain(ours: tuple[Any, Any], today: tuple[Any, Any], unit: Unit) -> str:
 
     >>> gain((0.6, 0.01), (0.4, 0.01), Unit(2)), gain((0.6, 0.1), (0.4, 0.1), Unit(2))
     ('<strong>about 50% more</strong>', 'no clear difference')
+    >>> gain((0.106, 0.01), (0.006, 0.001), Unit(1, percent=True))
+    '<strong>about 18 times as much</strong>'
     """
     error = math.hypot(ours[1] or 0.0, today[1] or 0.0)
     more, before = ours[0] - today[0], today[0]
     if abs(more) <= HALF_WIDTH * error:
         return "no clear difference"
     word = "more" if more > 0 else "less"
-    if before > 0 and abs(more) < 10 * before:  # else a percentage says nothing
+    if before > 0 and abs(more) < 4 * before:
         return f"<strong>about {percent(abs(more) / before)} {word}</strong>"
+    if 0 < before < more:  # of shares, '10% more' would say something else
+        return f"<strong>about {ours[0] / before:.0f} times as much</strong>"
     return f"<strong>{unit.about(abs(more), error)} {word}</strong>"

@@ -59,9 +59,14 @@ class Facts:
         if self.zone_assumed:
             found.append("times without a zone were taken as UTC")
         if self.rare_arms:
-            found.append(f"{len(self.rare_arms)} arms left out as too rare")
+            found.append(f"{_so_many(len(self.rare_arms), 'arm')} left out as too rare")
         if self.seldom_arms:
-            found.append(f"{len(self.seldom_arms)} arms seen too seldom to learn much of them")
+            seldom = _so_many(len(self.seldom_arms), "arm")
+            found.append(f"{seldom} seen too seldom to learn much from")
         if self.one_arm_tasks:
-            found.append(f"{self.one_arm_tasks} tasks have a single arm")
+            found.append(f"{_so_many(self.one_arm_tasks, 'task')} with a single arm")
         return found
+
+
+def _so_many(n: int, one: str) -> str:
+    return f"{n} {one}" if n == 1 else f"{n} {one}s"

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from diffts.logs.log import Log
 
-#: Pulls that the level of the whole log is worth to one cell of rewards 0 and 1.
-STRENGTH = 4.0
 #: The noise is at least this share of the spread of all rewards: nothing is known exactly.
 LEAST_SHARE = 1e-6
 
@@ -47,14 +45,36 @@ def pooled_variance(log: Log) -> float:
 def cell_variances(log: Log) -> NDArray[np.float64]:
     """The variance of one reward of each cell, ``(N, K)``, above 0.
 
-    One level for all; of rewards 0 and 1, ``(s σ² + Q) / (s + n - 1)``: a cell's own variance,
-    drawn towards that of all, so that ten clicks of ten do not count as certain.
+    One level for all; of rewards 0 and 1, one for each arm: see :func:`arm_variances`.
     """
-    pooled = pooled_variance(log)
-    if not log.is_binary:
-        return np.full(log.counts.shape, pooled)
-    own = np.maximum(log.counts - 1.0, 0.0)
-    return (STRENGTH * pooled + log.squares) / (STRENGTH + own)
+    if log.is_binary:
+        return np.broadcast_to(arm_variances(log), log.counts.shape)
+    return np.full(log.counts.shape, pooled_variance(log))
+
+
+def arm_variances(log: Log) -> NDArray[np.float64]:
+    """The variance of a reward 0 or 1 within a task, for each arm ``(K,)``, above 0.
+
+    With ``x^a`` ones in ``n^a`` pulls of an arm, and the rate ``p`` of all pulls, worth one
+    one (or zero, if these are rarer) to each arm,
+
+    ``p^a = (x^a + s p) / (n^a + s)``, ``s = 1/(p(1-p))``, ``v^a = ρ p^a (1-p^a)``,
+    ``ρ = (1 + Σ Q) / (1 + Σ_a f^a p^a (1-p^a))``, ``f^a = Σ_tasks (n - 1)^+``.
+
+    ``p(1-p)`` is the variance within tasks *and* between them; ``ρ`` is the share within, as
+    repeats show it. Where nothing repeats it is 1: all is noise.
+
+    No cell's own outcome is asked. If it were, cells of zeros would seem surer than cells with a
+    one, weigh more, and draw every mean down.
+    """
+    counts, pulls = log.counts, log.counts.sum(0)
+    ones, total = (counts * log.means).sum(0), max(pulls.sum(), 1.0)
+    rate = (ones.sum() + 0.5) / (total + 1.0)  # neither 0 nor 1
+    worth = 1.0 / (rate * (1.0 - rate))
+    rates = (ones + worth * rate) / (pulls + worth)
+    variances = rates * (1.0 - rates)
+    expected = (np.maximum(counts - 1.0, 0.0).sum(0) * variances).sum()
+    return np.asarray(variances * (1.0 + log.squares.sum()) / (1.0 + expected))
 
 
 def _start(log: Log, spread: float) -> float:

@@ -92,7 +92,7 @@ class Log:
 
         Args:
             noise_std: the noise of one reward; by default the log's own: one level for all, or
-                for rewards 0 and 1 one for each cell, smoothed, never 0.
+                for rewards 0 and 1 one for each arm, never 0.
         """
         if noise_std is None:
             std = np.sqrt(levels.cell_variances(self))

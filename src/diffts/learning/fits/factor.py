@@ -25,6 +25,7 @@ from diffts.diffusion.units import Past, Units
 from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.fits.gaussian import pairwise_moments
+from diffts.learning.fits.weighted import weighted_covariance, weighted_moments
 
 SMALLEST_OWN_VARIANCE = 1e-4
 ITERATIONS = 10
@@ -65,7 +66,7 @@ def fit_factor_gaussian(
     its neighbours, are tried. EM starts from the leading eigenvectors of the covariances of pairs
     observed together, and makes a third of its iterations in the search.
     """
-    mean, covariance = pairwise_moments(evidence)
+    mean, covariance = _start(evidence)
     units = Units(float(mean.mean()), float(np.sqrt(max(np.diag(covariance).mean(), 1e-12))))
     centre, spread = units.standard(mean), covariance / units.scale**2
     eigenvalues, basis = np.linalg.eigh(spread)
@@ -104,6 +105,15 @@ def fit_factor_gaussian(
         mean, loadings = (np.asarray(leaf, np.float64) for leaf in fitted)
         own = np.asarray(units.scale**2 * factors.own, np.float64)
     return FactorFit(mean, loadings, own)
+
+
+def _start(evidence: Evidence) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """First moments; weighted where some entries are known better than others."""
+    std = np.asarray(evidence.std)[np.asarray(evidence.mask, bool)]
+    if std.size == 0 or (std == std.flat[0]).all():
+        return pairwise_moments(evidence)
+    moments = weighted_moments(evidence)
+    return moments.mean, weighted_covariance(evidence, moments)
 
 
 def _standard(evidence: Evidence, units: Units) -> tuple[Array, Array, Array]:
@@ -146,8 +156,9 @@ def _log_likelihood(factors: Factors, y: Array, mask: Array, variance: Array) ->
 def _em_iteration(factors: Factors, y: Array, mask: Array, variance: Array) -> Factors:
     """One EM iteration: regress each arm on the factors over the tasks that observed it.
 
-    The regression's weights ``q`` are the precisions at the current ``ψ``; they matter only where
-    the noise differs from task to task.
+    The regression's weights ``q`` are the precisions at the current ``ψ``, and those of ``ψ`` are
+    ``q²``: where the likelihood is largest. They matter only where the noise differs from task to
+    task.
     """
     n_arms, rank = factors.loadings.shape
     chunks = cut((y, mask, variance), CHUNK_ENTRIES // (rank + 1) ** 2)
@@ -166,7 +177,7 @@ def _em_iteration(factors: Factors, y: Array, mask: Array, variance: Array) -> F
         products = (loadings[:, :, None] * loadings[:, None, :]).reshape(n_arms, -1)
         uncertain = covariance.reshape(len(z), -1) @ products.T
         excess = residual**2 + uncertain - noise
-        return (carry[0] + jnp.sum(q * excess, 0), carry[1] + jnp.sum(q, 0)), None
+        return (carry[0] + jnp.sum(q**2 * excess, 0), carry[1] + jnp.sum(q**2, 0)), None
 
     with jax.default_matmul_precision("highest"):
         zeros = (jnp.zeros((n_arms, (rank + 1) ** 2)), jnp.zeros((n_arms, rank + 1)))
