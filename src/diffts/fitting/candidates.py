@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffts.diffusion.exact import Gaussian, GaussianMixture, draw_posterior
+from diffts.diffusion.networks import ARMS
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError, MissingPackageError
 from diffts.evidence import Evidence
@@ -25,7 +26,7 @@ COMPONENTS, TASKS_OF_A_COMPONENT = 5, 50
 #: Fewer tasks teach a network nothing that a Gaussian does not know.
 LEAST_TASKS_OF_A_NETWORK = 200
 #: Gradient steps of the network where there is time for all of them.
-PLAN = {"warmup_steps": 9000, "rounds": 1, "inner_steps": 1800}
+PLAN = {"warmup_steps": 6000, "rounds": 1, "inner_steps": 4000}
 #: Share of the time left that the network may train for.
 TRAINING_SHARE = 0.5
 
@@ -125,9 +126,8 @@ def _diffusion(
         seconds,
         train,
         others,
-        procedure=Procedure.named("default", **PLAN),
-        predicts="residual",
-        options={"width": 256},
+        procedure=Procedure.named("arms", **PLAN),
+        network=ARMS,
         seed=seed,
         clock=budget.clock,
     )

@@ -31,9 +31,8 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import NoiseLevel
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.held_out import HeldOut, Score
-from diffts.learning.ours import FINAL_DRAWS
-from diffts.learning.play import Played, play
-from diffts.learning.procedure import Phase, Procedure, Standardised
+from diffts.learning.play import Played, play, turns_until
+from diffts.learning.procedure import Passes, Phase, Procedure, Standardised
 from diffts.learning.training import Objective, TrainingConfig, random_batch
 from diffts.seeding import KeyArray
 
@@ -262,11 +261,20 @@ class ArmProcedure(Procedure):
         return calibrate_imperfect(
             denoiser,
             past.calibration,
-            past.calibration_draws(FINAL_DRAWS),
+            past.few_calibration_draws,
             schedule=past.schedule,
             anchor=0.5,
             seed=past.seed + 1,
         ).tau
+
+    def passes(self, past: Standardised) -> Passes:
+        """Play and draws before a phase, play for a score; no pass goes backwards."""
+        turns = len(turns_until(self.play_rounds))
+        tasks, others = len(past.train.mean), len(past.calibration.mean)
+        drawn = 0 if past.is_exact else (self.sampler_steps or 100) * self.draws * tasks
+        played = turns * min(self.play_tasks, tasks)
+        judged = turns * min(self.judged_tasks, others)
+        return Passes(drawn + played, judged, past.schedule.n_steps * 2 * others)
 
     def judged_by(self, past: Standardised) -> str:
         """By decisions."""

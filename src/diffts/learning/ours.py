@@ -23,11 +23,8 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import InvalidInputError
 from diffts.learning.calibration import calibrate_imperfect
 from diffts.learning.objectives import Observations, Reconstructed
-from diffts.learning.procedure import Phase, Procedure, Standardised
+from diffts.learning.procedure import FINAL_DRAWS, Phase, Procedure, Standardised
 from diffts.learning.training import TrainingConfig
-
-#: Posterior draws of each calibration task for the errors that are handed over.
-FINAL_DRAWS = 8
 
 
 @final

@@ -45,6 +45,27 @@ class Phase(NamedTuple):
     number: int = 0
 
 
+#: Passes of a row through the network in a gradient step, or in a step of a sampler that needs
+#: its Jacobian: both also go backwards.
+BOTH_WAYS = 3
+#: Posterior draws of each calibration task for the errors that are handed over.
+FINAL_DRAWS = 8
+
+
+class Passes(NamedTuple):
+    """Rows that go through the network beside gradient steps, roughly.
+
+    Attributes:
+        phase: in what comes before a phase after the first.
+        score: in one held-out score, with its calibration.
+        final: in the calibration at the end.
+    """
+
+    phase: float
+    score: float
+    final: float
+
+
 #: Procedures by their names; ``procedures.py`` has them.
 PROCEDURES: dict[str, Procedure] = {}
 
@@ -214,6 +235,16 @@ class Procedure(abc.ABC):
     @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
         """All that it is, as plain values: for metadata and digests."""
+
+    def passes(self, past: Standardised) -> Passes:
+        """What is done beside gradient steps: to plan by."""
+        tasks, others = len(past.train.mean), len(past.calibration.mean)
+        levels = past.schedule.n_steps
+        chain = self.chain_length(past.schedule) or levels
+        drawn = BOTH_WAYS * chain * self.draws * min(tasks, self.tasks_per_round or tasks)
+        # Two draws of each task at every level; then 4 chains of 20 steps.
+        scored = levels * 2 * others + BOTH_WAYS * 20 * 4 * others
+        return Passes(drawn, scored, levels * FINAL_DRAWS * others)
 
     def judged_by(self, past: Standardised) -> str:
         """What :meth:`score` looks at: 'crps', or 'regret'."""

@@ -19,17 +19,13 @@ from diffts.diffusion.networks import Prediction
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.evidence import Evidence
 from diffts.learning.learn import Lesson, Progress, learning_of, prior_of, progress_of
-from diffts.learning.ours import FINAL_DRAWS
 from diffts.learning.phases import Learning, LearningState, run
-from diffts.learning.procedure import Procedure
+from diffts.learning.procedure import BOTH_WAYS, Procedure
 
 #: Shares of the whole plan that are tried, from all of it to about an eighteenth.
 SHARES = np.geomspace(1.0, 1 / 18, 24)
 #: Share of the time that is planned with; the rest is for programs that are still to be compiled.
 PLANNED = 0.85
-#: Passes of a row through the network in a gradient step, or in a step of a sampler: both also
-#: go backwards.
-PASSES = 3
 
 
 def learn_prior_within(
@@ -99,21 +95,20 @@ def shortened(learning: Learning, steps: float) -> Procedure:
 
 def work(learning: Learning) -> float:
     """All that a plan does, in gradient steps that take as long."""
-    how, past = learning.how, learning.past
+    how = learning.how
     assert isinstance(how, Procedure)
-    tasks, others = len(past.train.mean), len(past.calibration.mean)
-    chain = how.chain_length(past.schedule) or past.schedule.n_steps
-    drawn = PASSES * chain * how.draws * min(tasks, how.tasks_per_round or tasks)
-    # Two draws of each task at every level; then 4 chains of 20 steps.
-    scored = past.schedule.n_steps * 2 * others + PASSES * 20 * 4 * others
-    passes = (len(learning.phases) - 1) * drawn + len(learning.scored) * scored
-    return (
-        learning.ends[-1] + passes / (PASSES * how.training.batch_size) + last_calibration(learning)
-    )
+    passes = how.passes(learning.past)
+    beside = (len(learning.phases) - 1) * passes.phase + len(learning.scored) * passes.score
+    return learning.ends[-1] + beside / _rows(how) + last_calibration(learning)
 
 
 def last_calibration(learning: Learning) -> float:
     """The errors that are handed over, in gradient steps that take as long."""
-    past, how = learning.past, learning.how
-    passes = past.schedule.n_steps * FINAL_DRAWS * len(past.calibration.mean)
-    return passes / (PASSES * how.training.batch_size)
+    how = learning.how
+    assert isinstance(how, Procedure)
+    return how.passes(learning.past).final / _rows(how)
+
+
+def _rows(how: Procedure) -> float:
+    """Rows that go through the network in one gradient step."""
+    return BOTH_WAYS * how.training.batch_size
