@@ -5,9 +5,10 @@ then compiled about five times faster, and run slower, which small tests do not 
 ``XLA_FLAGS= make test`` tests the programs that users get.
 
 Programs are compiled once for all workers of a run, and for the processes that tests start: JAX
-keeps them in a folder that is new in every run. Whether one is found there changes no result. (An
-entry that another process is just writing does not decompress, and is compiled again. To keep
-programs from run to run, set JAX_COMPILATION_CACHE_DIR yourself.)
+keeps them in a folder. ``make test`` has one in the virtual environment, so that later runs find
+them, too; plain ``pytest`` has a new one in every run, unless JAX_COMPILATION_CACHE_DIR names one.
+Whether a program is found there changes no result. (An entry that another process is just writing
+does not decompress, and is compiled again.)
 """
 
 import collections
@@ -73,11 +74,12 @@ def pytest_configure(config):
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
-        return
-    folder = tempfile.mkdtemp(prefix="diffts-compiled-")
-    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-    for name, value in {**COMPILED, "JAX_COMPILATION_CACHE_DIR": folder}.items():
+    how = dict(COMPILED)
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="diffts-compiled-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        how["JAX_COMPILATION_CACHE_DIR"] = folder
+    for name, value in how.items():
         os.environ[name] = str(value)
         jax.config.update(name.lower(), value)
 
