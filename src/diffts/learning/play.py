@@ -43,7 +43,7 @@ def turns_until(rounds: int) -> tuple[int, ...]:
     """Pulls of each turn, until so many rounds are played.
 
     >>> turns_until(5), len(turns_until(1000))
-    ((1, 1, 1, 1, 1), 98)
+    ((1, 1, 1, 1, 1), 111)
     """
     pulls: list[int] = []
     while (done := sum(pulls)) < rounds:
