@@ -1,6 +1,7 @@
 """Exact denoisers ``E[x_0 | x_ℓ]`` of Gaussians and mixtures, and their errors τ.
 
-What a network would be if it had learned perfectly.
+What a network would be if it had learned perfectly. They take evidence as noise, too:
+``E[x_0 | x_ℓ, y]``.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diffts.diffusion.denoiser import Denoiser
+from diffts.diffusion.conditioning import Conditioned, ConditionedMixture
 from diffts.diffusion.exact import Gaussian, GaussianMixture
+from diffts.diffusion.observation import ConditionalDenoiser, Marginals, Observation
 from diffts.diffusion.schedule import NoiseLevel, Schedule
 from diffts.seeding import Seed, as_generator
 from diffts.stacking import stack
 
 
-class GaussianDenoiser(Denoiser):
+class GaussianDenoiser(ConditionalDenoiser):
     """Exact denoiser of ``N(μ, QΛQᵀ)`` (in standardised units).
 
     ``h(x, ℓ) = μ + Q diag(√ᾱ λ / (ᾱλ + 1-ᾱ)) Qᵀ (x - √ᾱ μ)``.
@@ -44,6 +46,18 @@ class GaussianDenoiser(Denoiser):
                 gain * (self.eigenvectors.T @ (x - level.signal * self.mean))
             )
 
+    def given(self, observation: Observation) -> Marginals:
+        """``E[x_0 | m]`` of means m with a precision of each arm, and the error's covariance."""
+        posterior = self.posterior(observation)
+        return Marginals(posterior.mean, posterior.std, joint=posterior)
+
+    def posterior(self, observation: Observation) -> Conditioned:
+        """The exact posterior; K³ operations."""
+        # The symmetric root: eigenvectors of equal eigenvalues are only rounding's choice.
+        with jax.default_matmul_precision("highest"):
+            root = (self.eigenvectors * jnp.sqrt(self.eigenvalues)) @ self.eigenvectors.T
+        return Conditioned.of(self.mean, root, observation)
+
     def error_std(self, level: NoiseLevel) -> Float[Array, " K"]:
         """``τ_ℓ``, closed form: root of ``diag Q diag(λ(1-ᾱ)/(ᾱλ + 1-ᾱ)) Qᵀ``."""
         shrunk = self.eigenvalues * level.noise**2 / self._latent_variance(level)
@@ -58,7 +72,7 @@ class GaussianDenoiser(Denoiser):
         return {"kind": "gaussian", "n_arms": self.n_arms}
 
 
-class MixtureDenoiser(Denoiser):
+class MixtureDenoiser(ConditionalDenoiser):
     """Exact denoiser of a Gaussian mixture: the components' estimates, averaged.
 
     ``h(x, ℓ) = Σ_k r_k(x) h_k(x, ℓ)`` with responsibilities ``r_k ∝ w_k N(x; √ᾱ μ_k,
@@ -79,6 +93,12 @@ class MixtureDenoiser(Denoiser):
         estimates = jax.vmap(lambda component: component(x, level))(self.components)
         with jax.default_matmul_precision("highest"):
             return self._responsibilities(x, level) @ estimates
+
+    def given(self, observation: Observation) -> Marginals:
+        """The components' answers, averaged; the covariance is within plus between them."""
+        parts = jax.vmap(lambda component: component.posterior(observation))(self.components)
+        mixture = ConditionedMixture.of(parts, self.log_weights)
+        return Marginals(mixture.mean, mixture.std, joint=mixture)
 
     def conditional_variance(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """``Var[x_0^a | x_ℓ]`` of each arm: within components plus between them."""

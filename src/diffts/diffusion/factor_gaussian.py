@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from diffts.diffusion.denoiser import Vector
 from diffts.diffusion.observation import Observation
+from diffts.diffusion.sweeping import inverse
 
 
 class FactorPosterior(NamedTuple):
@@ -66,22 +67,3 @@ class FactorGaussian(eqx.Module):
             jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), 0.0)),
         )
         return jax.tree.map(jax.lax.stop_gradient, posterior)
-
-
-def inverse(matrix: Float[Array, "r r"]) -> Float[Array, "r r"]:
-    """The inverse of a symmetric matrix with eigenvalues of at least 1: Gauss-Jordan in place.
-
-    No pivot is below 1, so none has to be searched for. LAPACK's factorisations, mapped and
-    scanned, can make XLA wait for ever on two cores; this is arithmetic like any other.
-    """
-    number = jnp.arange(len(matrix))
-
-    def eliminate(i: int, swept: Float[Array, "r r"]) -> Float[Array, "r r"]:
-        row, column, is_i = swept[i], swept[:, i], number == i
-        scaled = row / row[i]
-        others = swept - column[:, None] * scaled
-        others = jnp.where(is_i[:, None], scaled, others)
-        others = jnp.where(is_i, -(column / row[i])[:, None], others)
-        return jnp.where(is_i[:, None] & is_i, 1.0 / row[i], others)
-
-    return jax.lax.fori_loop(0, len(matrix), eliminate, matrix)

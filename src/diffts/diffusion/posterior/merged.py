@@ -20,6 +20,11 @@ class MergedSampler(PosteriorSampler):
     'exact posterior score', arXiv 2606.17048; here the covariance is diagonal). It is right if the
     denoiser is. The variance of a step is ``v + c0² Var[x_0^a | x_ℓ, y]``, by the denoiser's own
     account of its error in this very state; the last step draws each arm from its marginal.
+
+    A denoiser that knows how its arms go together (the exact ones of Gaussians and mixtures) gives
+    the noise their whole covariance: ``v I + c0² Cov[x_0 | x_ℓ, y]``. That is the exact law of a
+    step where ``x_0`` is Gaussian, so that chains of any length are then right. With variances
+    alone, a chain has to be long enough to find the covariance by many small steps.
     """
 
     def step(
@@ -30,8 +35,16 @@ class MergedSampler(PosteriorSampler):
         transition = step.transition
         latent = Observation.of_latent(x, transition.source)
         marginals = denoiser.given(latent.merged(Observation.of_evidence(evidence)))
-        noise = jax.random.normal(key, x.shape)
         mean = transition.c0 * marginals.mean + transition.c1 * x
-        moved = mean + jnp.sqrt(step.variance(marginals.std**2)) * noise
-        last = marginals.at(step.inflation * noise)
+        if marginals.joint is None:
+            deviate = jax.random.normal(key, x.shape)
+            moved = mean + jnp.sqrt(step.variance(marginals.std**2)) * deviate
+        else:
+            step_key, joint_key = jax.random.split(key)
+            deviate = marginals.joint.deviate(joint_key)
+            moved = mean + jnp.sqrt(transition.variance) * jax.random.normal(step_key, x.shape)
+            moved = moved + step.inflation * transition.c0 * marginals.std * deviate
+        last = marginals.at(step.inflation * deviate)
+        # The most precise observation that a denoiser is given is still not an exact one.
+        last = jnp.where(evidence.mask & (evidence.std == 0), evidence.mean, last)
         return jnp.where(transition.is_last > 0, last, moved)
