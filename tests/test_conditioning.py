@@ -8,8 +8,11 @@ import pytest
 from diffts import DiffusionPrior, Evidence
 from diffts.diffusion import Gaussian, GaussianMixture, Schedule
 from diffts.diffusion.exact_denoisers import GaussianDenoiser, MixtureDenoiser
+from diffts.diffusion.factor_gaussian import FactorGaussian
+from diffts.diffusion.networks import ArmDenoiser, build_denoiser
 from diffts.diffusion.observation import Observation
 from diffts.diffusion.sweeping import inverse_and_log_determinant
+from diffts.errors import InvalidInputError
 from oracles import assert_same_moments
 
 ARMS = 8
@@ -122,17 +125,71 @@ def test_inverse_and_determinant_of_badly_scaled_matrices():
     np.testing.assert_allclose(log_determinant, np.linalg.slogdet(matrix)[1], rtol=1e-5)
 
 
-@pytest.mark.parametrize("steps", [100, 20, 3])
-def test_the_merged_sampler_is_exact_for_gaussians_at_any_length(steps):
-    """But for its start: ``x_L ~ N(0, I)`` instead of the diffused prior (about 1% of an sd)."""
-    correlated = 0.1 * np.eye(5) + 0.9
-    prior = DiffusionPrior.gaussian(np.zeros(5), correlated)
+# --- samplers that have the whole covariance -------------------------------------------------
+
+CORRELATED = 0.1 * np.eye(5) + 0.9
+
+
+def arms_that_learned_nothing():
+    """The network 'arms' before training: its factor Gaussian, here of equal correlations."""
+    base = FactorGaussian(np.zeros(5), np.full((5, 1), np.sqrt(0.9)), np.full(5, 0.1))
+    denoiser = ArmDenoiser(base, width=4, n_blocks=0, code=1, own=1, hidden=2)
+    tau = DiffusionPrior.gaussian(np.zeros(5), CORRELATED).tau
+    return DiffusionPrior(denoiser, tau)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "of", "steps"),
+    [
+        ("merged", "exact", 100),
+        ("merged", "exact", 20),
+        ("merged", "exact", 3),
+        ("covariance", "exact", 20),
+        ("covariance", "exact", 3),
+        ("covariance", "arms", 3),
+    ],
+)
+def test_samplers_with_the_whole_covariance_are_exact_at_any_length(sampler, of, steps):
+    """But for their start: ``x_L ~ N(0, I)`` instead of the diffused prior (about 1% of an sd)."""
+    exact_one = DiffusionPrior.gaussian(np.zeros(5), CORRELATED)
+    prior = exact_one if of == "exact" else arms_that_learned_nothing()
     evidence, n = Evidence([1.0, 0.5, np.nan, 1.5, np.nan], [0.3, 0.01, 0.0, 3.0, 0.0]), 5000
-    exact = Gaussian(np.zeros(5), correlated).posterior(evidence)
-    draws = prior.posterior_sample(evidence, n=n, steps=steps, sampler="merged")
+    exact = Gaussian(np.zeros(5), CORRELATED).posterior(evidence)
+    draws = prior.posterior_sample(evidence, n=n, steps=steps, sampler=sampler)
     error = np.abs(draws.astype(np.float64).mean(0) - exact.mean) / exact.std
     assert error.max() < 0.01 + 4.5 / np.sqrt(n)
     assert np.abs(draws.std(0) / exact.std - 1).max() < 0.002 + 4.5 / np.sqrt(2 * n)
+
+
+def test_a_denoiser_without_a_covariance_says_what_is_missing():
+    prior = DiffusionPrior(build_denoiser("residual-mlp", 3, width=4), np.ones((100, 3)))
+    for sampler, missing in (("covariance", "the covariance"), ("merged", "evidence as noise")):
+        with pytest.raises(InvalidInputError, match=f"'{sampler}' needs a denoiser .*{missing}"):
+            prior.posterior_sample(Evidence.none(3), sampler=sampler, steps=2)
+
+
+def test_the_gaussian_of_a_mixture_has_its_covariance():
+    """Pushed by next to no evidence: the prior's own standard deviations."""
+    denoiser = MixtureDenoiser(MIXTURE)
+    marginals = denoiser.of_gaussian(jnp.zeros(ARMS), jnp.full(ARMS, 1e-6))
+    np.testing.assert_allclose(marginals.std, MIXTURE.std, rtol=1e-4)
+    np.testing.assert_allclose(marginals.mean, 0.0, atol=1e-6)
+
+
+def test_factor_noise_has_the_covariance_of_its_gaussian():
+    rng, draws = np.random.default_rng(2), 20_000
+    loadings, own = rng.standard_normal((ARMS, 2)), rng.random(ARMS)
+    precision = np.array([0.0, 1.0, 1e4, 0.1, 0.0, 10.0, 1e8, 3.0])
+    seen = Observation(jnp.zeros(ARMS), jnp.asarray(precision, jnp.float32))
+    noise = FactorGaussian(np.zeros(ARMS), loadings, own).given(seen).noise
+    found = jax.vmap(noise.deviate)(jax.random.split(jax.random.key(0), draws))
+    prior = np.linalg.inv(loadings @ loadings.T + np.diag(own))
+    covariance = np.linalg.inv(prior + np.diag(precision))
+    std = np.sqrt(np.diag(covariance))
+    correlation = covariance / np.outer(std, std)
+    tolerance = 4.5 * np.sqrt((1 + correlation**2) / draws) + 1e-3
+    found = np.asarray(found, np.float64)
+    assert (np.abs(found.T @ found / draws - correlation) < tolerance).all()
 
 
 def test_the_merged_sampler_finds_the_modes_of_a_mixture():

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from diffts.diffusion.denoiser import Vector
-from diffts.diffusion.observation import JointNoise, Observation
+from diffts.diffusion.observation import JointNoise, Marginals, Observation
 from diffts.diffusion.sweeping import inverse_and_log_determinant
 from diffts.seeding import KeyArray
 
@@ -72,6 +72,17 @@ class Conditioned(JointNoise):
             root_precision=root_p,
             informed=informed,
         )
+
+    @staticmethod
+    def centred(root: Float[Array, "K r"], push: Vector, precision: Vector) -> Conditioned:
+        """``N(C push, C)`` with ``C = (Σ⁻¹ + diag(precision))⁻¹``; all precisions above 0."""
+        observation = Observation(push / precision, precision)
+        return Conditioned.of(jnp.zeros(len(root)), root, observation)
+
+    @property
+    def marginals(self) -> Marginals:
+        """Of each arm, with this as their joint noise."""
+        return Marginals(self.mean, self.std, joint=self)
 
     def error(self, key: KeyArray) -> Vector:
         """A draw of ``x_0 - mean``, by Matheron's rule.

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffts.diffusion.conditioning import Conditioned, ConditionedMixture
+from diffts.diffusion.denoiser import Vector
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.diffusion.observation import ConditionalDenoiser, Marginals, Observation
 from diffts.diffusion.schedule import NoiseLevel, Schedule
@@ -48,15 +49,20 @@ class GaussianDenoiser(ConditionalDenoiser):
 
     def given(self, observation: Observation) -> Marginals:
         """``E[x_0 | m]`` of means m with a precision of each arm, and the error's covariance."""
-        posterior = self.posterior(observation)
-        return Marginals(posterior.mean, posterior.std, joint=posterior)
+        return self.posterior(observation).marginals
 
     def posterior(self, observation: Observation) -> Conditioned:
         """The exact posterior; K³ operations."""
-        # The symmetric root: eigenvectors of equal eigenvalues are only rounding's choice.
+        return Conditioned.of(self.mean, self.root(), observation)
+
+    def of_gaussian(self, push: Vector, precision: Vector) -> Marginals:
+        """The Gaussian itself, centred."""
+        return Conditioned.centred(self.root(), push, precision).marginals
+
+    def root(self) -> Float[Array, "K K"]:
+        """``Σ^½``, the symmetric one: eigenvectors of equal eigenvalues are rounding's choice."""
         with jax.default_matmul_precision("highest"):
-            root = (self.eigenvectors * jnp.sqrt(self.eigenvalues)) @ self.eigenvectors.T
-        return Conditioned.of(self.mean, root, observation)
+            return (self.eigenvectors * jnp.sqrt(self.eigenvalues)) @ self.eigenvectors.T
 
     def error_std(self, level: NoiseLevel) -> Float[Array, " K"]:
         """``τ_ℓ``, closed form: root of ``diag Q diag(λ(1-ᾱ)/(ᾱλ + 1-ᾱ)) Qᵀ``."""
@@ -99,6 +105,17 @@ class MixtureDenoiser(ConditionalDenoiser):
         parts = jax.vmap(lambda component: component.posterior(observation))(self.components)
         mixture = ConditionedMixture.of(parts, self.log_weights)
         return Marginals(mixture.mean, mixture.std, joint=mixture)
+
+    def of_gaussian(self, push: Vector, precision: Vector) -> Marginals:
+        """Of the Gaussian with the mixture's covariance: within plus between components."""
+        weights = jnp.exp(self.log_weights)
+        roots = jax.vmap(GaussianDenoiser.root)(self.components)
+        with jax.default_matmul_precision("highest"):
+            apart = self.components.mean - weights @ self.components.mean
+        parts = jnp.concatenate([roots, apart[:, :, None]], axis=2)  # (C, K, K + 1)
+        weighted = jnp.sqrt(weights)[:, None, None] * parts
+        root = jnp.moveaxis(weighted, 0, 1).reshape(self.n_arms, -1)
+        return Conditioned.centred(root, push, precision).marginals
 
     def conditional_variance(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """``Var[x_0^a | x_ℓ]`` of each arm: within components plus between them."""

@@ -125,6 +125,15 @@ class ConditionalDenoiser(Denoiser):
     def given(self, observation: Observation) -> Marginals:
         """What is thought of ``x_0``, given one observation of each arm."""
 
+    def of_gaussian(self, push: Vector, precision: Vector) -> Marginals | None:
+        """``N(C push, C)`` with ``C = (Σ⁻¹ + diag(precision))⁻¹`` and Σ the prior's covariance.
+
+        What a centred Gaussian would think, given means ``push / precision`` (precisions above 0).
+        None where the covariance is not known.
+        """
+        del push, precision
+        return None
+
     def __call__(self, x: Vector, level: NoiseLevel) -> Vector:
         """``E[x_0 | x_ℓ]``: the same noise level in every arm."""
         return self.given(Observation.of_latent(x, level)).mean

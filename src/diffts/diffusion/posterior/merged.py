@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
-
 from diffts.diffusion.denoiser import Denoiser, Vector
 from diffts.diffusion.observation import Observation
+from diffts.diffusion.posterior.around import step_around
 from diffts.diffusion.posterior.sampler import LimitedDenoiser, PosteriorSampler, ReverseStep
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
@@ -32,19 +30,6 @@ class MergedSampler(PosteriorSampler):
     ) -> Vector:
         """One reverse step under both."""
         assert isinstance(denoiser, LimitedDenoiser)
-        transition = step.transition
-        latent = Observation.of_latent(x, transition.source)
-        marginals = denoiser.given(latent.merged(Observation.of_evidence(evidence)))
-        mean = transition.c0 * marginals.mean + transition.c1 * x
-        if marginals.joint is None:
-            deviate = jax.random.normal(key, x.shape)
-            moved = mean + jnp.sqrt(step.variance(marginals.std**2)) * deviate
-        else:
-            step_key, joint_key = jax.random.split(key)
-            deviate = marginals.joint.deviate(joint_key)
-            moved = mean + jnp.sqrt(transition.variance) * jax.random.normal(step_key, x.shape)
-            moved = moved + step.inflation * transition.c0 * marginals.std * deviate
-        last = marginals.at(step.inflation * deviate)
-        # The most precise observation that a denoiser is given is still not an exact one.
-        last = jnp.where(evidence.mask & (evidence.std == 0), evidence.mean, last)
-        return jnp.where(transition.is_last > 0, last, moved)
+        latent = Observation.of_latent(x, step.transition.source)
+        x_0 = denoiser.given(latent.merged(Observation.of_evidence(evidence)))
+        return step_around(x_0, key, x, step, evidence)
