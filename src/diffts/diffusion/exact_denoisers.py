@@ -6,6 +6,8 @@ What a network would be if it had learned perfectly. They take evidence as noise
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -161,12 +163,20 @@ def mixture_tau(
     generator = as_generator(seed)
     x_0 = jnp.asarray(distribution.sample(draws, generator), jnp.float32)
     noise = jnp.asarray(generator.standard_normal(x_0.shape), jnp.float32)
+    return mean_error_std(denoiser.conditional_variance, x_0, noise, schedule)
+
+
+def mean_error_std(
+    conditional_variance: Callable[[Vector, NoiseLevel], Vector],
+    x_0: Float[Array, "N K"],
+    noise: Float[Array, "N K"],
+    schedule: Schedule,
+) -> Float[Array, "L K"]:
+    """``τ_ℓ``: the root of the mean of ``Var[x_0 | x_ℓ]`` over tasks ``x_0`` and their latents."""
 
     def at_level(level: NoiseLevel) -> Float[Array, " K"]:
         x = level.signal * x_0 + level.noise * noise
-        variances = jax.lax.map(
-            lambda row: denoiser.conditional_variance(row, level), x, batch_size=256
-        )
+        variances = jax.lax.map(lambda row: conditional_variance(row, level), x, batch_size=256)
         return jnp.sqrt(variances.mean(0))
 
     tau: Float[Array, "L K"] = jax.jit(lambda lv: jax.lax.map(at_level, lv))(schedule.levels())
