@@ -1,5 +1,6 @@
 """The exact diffusion prior of Popular and Niche, against the float64 enumeration and draws."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +16,8 @@ from popular_niche_oracle import Enumerated, ExactThompson
 PROBLEM = PopularNiche()
 TASK = PROBLEM.development(1)[0].astype(np.float64)
 TASKS_OF_TAU = 64
+GIVEN = eqx.filter_jit(lambda denoiser, observation: denoiser.given(observation))
+CALL = eqx.filter_jit(lambda denoiser, x, level: denoiser(x, level))
 # An observation of precision p is 100 p rewards of noise 10: the enumeration asks for one at least.
 ORACLE = ExactThompson(PROBLEM, 10.0)
 
@@ -44,10 +47,10 @@ def test_the_estimate_from_a_latent_is_the_enumerations(prior, step):
     observation = Observation.of_latent(x, level)
     seen = float(prior.shift) + float(prior.scale) * np.asarray(observation.mean, np.float64)
     mean, std, _ = enumerated(seen, np.asarray(observation.precision) / float(prior.scale) ** 2)
-    found_mean, found_std = of_user(prior, prior.denoiser.given(observation))
+    found_mean, found_std = of_user(prior, GIVEN(prior.denoiser, observation))
     np.testing.assert_allclose(found_mean, mean, atol=2e-4)
     np.testing.assert_allclose(found_std, std, atol=2e-4)
-    estimate = float(prior.shift) + float(prior.scale) * np.asarray(prior.denoiser(x, level))
+    estimate = float(prior.shift) + float(prior.scale) * np.asarray(CALL(prior.denoiser, x, level))
     np.testing.assert_allclose(estimate, mean, atol=2e-4)
 
 
@@ -70,7 +73,7 @@ def test_latent_and_evidence_are_one_observation(prior):
     diffused = float(prior.shift) + float(prior.scale) * np.asarray(latent.mean, np.float64)
     mean, sd, _ = enumerated((of_latent * diffused + pulls / 0.01 * values) / total, total)
     both = latent.merged(Observation.of_evidence(evidence))
-    found_mean, found_sd = of_user(prior, prior.denoiser.given(both))
+    found_mean, found_sd = of_user(prior, GIVEN(prior.denoiser, both))
     np.testing.assert_allclose(found_mean, mean, atol=5e-4)
     np.testing.assert_allclose(found_sd, sd, atol=5e-4)
 
@@ -81,7 +84,7 @@ def test_evidence_alone_gives_the_exact_beliefs_marginals(prior):
     for arm, reward in ((3, 1.02), (3, 0.97), (70, 0.1)):
         state = belief.update(state, jnp.arange(200) == arm, jnp.full(200, reward))
     mean, std = belief.moments(state, jnp.zeros((0, 200)))
-    marginals = prior.marginals(state.history.evidence(jnp.full(200, 0.1)))
+    marginals = eqx.filter_jit(prior.marginals)(state.history.evidence(jnp.full(200, 0.1)))
     np.testing.assert_allclose(marginals.mean, mean, atol=1e-4)
     np.testing.assert_allclose(marginals.std, std, atol=1e-4)
 

@@ -39,16 +39,16 @@ class PopularNicheDenoiser(ConditionalDenoiser):
     Attributes:
         law: the exact posterior, in the user's units.
         shift, scale: the standardisation.
-        below: the Gaussian with the law's mean and covariance, standardised.
+        below: the Gaussian with the law's mean and covariance, standardised; None if not needed.
     """
 
     n_arms: int = eqx.field(static=True)
     law: ExactPopularNicheBelief
     shift: Float[Array, ""]
     scale: Float[Array, ""]
-    below: GaussianDenoiser
+    below: GaussianDenoiser | None
 
-    def __init__(self, units: Units, below: GaussianDenoiser) -> None:
+    def __init__(self, units: Units, below: GaussianDenoiser | None = None) -> None:
         self.law = ExactPopularNicheBelief()
         self.n_arms = self.law.n_arms
         self.shift, self.scale = jnp.float32(units.shift), jnp.float32(units.scale)
@@ -61,9 +61,9 @@ class PopularNicheDenoiser(ConditionalDenoiser):
         mean, std = self.law.moments_of(posterior)
         return Marginals((mean - self.shift) / self.scale, std / self.scale)
 
-    def of_gaussian(self, push: Vector, precision: Vector) -> Marginals:
+    def of_gaussian(self, push: Vector, precision: Vector) -> Marginals | None:
         """Of the Gaussian with this law's covariance."""
-        return self.below.of_gaussian(push, precision)
+        return None if self.below is None else self.below.of_gaussian(push, precision)
 
     def conditional_variance(self, x: Vector, level: NoiseLevel) -> Vector:
         """``Var[x_0^a | x_ℓ]`` of each arm."""
@@ -75,11 +75,12 @@ class PopularNicheDenoiser(ConditionalDenoiser):
 
 
 def exact_prior(
-    schedule: Schedule | None = None, draws: int = 512, seed: Seed = 7
+    schedule: Schedule | None = None, draws: int = 128, seed: Seed = 7
 ) -> DiffusionPrior:
     """The diffusion prior of the law itself, τ by Monte Carlo.
 
-    ``τ_ℓ² = E[Var(x_0 | x_ℓ)]``: the variance inside is exact, the mean is over ``draws`` tasks.
+    ``τ_ℓ² = E[Var(x_0 | x_ℓ)]``: the variance inside is exact; the mean is over ``draws`` tasks and
+    the 100 arms of a kind, niche or popular, which all have the same law.
     """
     schedule = Schedule.linear() if schedule is None else schedule
     generator = as_generator(seed)
@@ -90,5 +91,8 @@ def exact_prior(
     denoiser = PopularNicheDenoiser(units, below)
     some = jnp.asarray(x_0[:draws], jnp.float32)
     noise = jnp.asarray(generator.standard_normal(some.shape), jnp.float32)
-    tau = mean_error_std(denoiser.conditional_variance, some, noise, schedule)
+    squared = np.square(mean_error_std(denoiser.conditional_variance, some, noise, schedule))
+    niche = PopularNiche.is_niche
+    of_kinds = [squared[:, kind].mean(1, keepdims=True) for kind in (niche, ~niche)]
+    tau = np.sqrt(np.where(niche, *of_kinds))
     return DiffusionPrior(denoiser, tau, schedule=schedule, units=units)
