@@ -120,7 +120,7 @@ def test_accuracy_after_play_and_of_a_learned_denoiser(tmp_path, monkeypatch):
     how = ("--sampler", "merged", "--steps", 5, "--samples", 50, "--learned", "builtin")
     result = diffts("accuracy", "--prior", "popular-niche", *how, "--json", file)
     assert result.returncode == 0, result.stderr
-    assert "excess" in result.stdout
+    assert "ratio of τ²" in result.stdout
     rows = json.loads(file.read_text())
     by_step = [row for row in rows if "excess" in row]
     played = [row for row in rows if "excess" not in row]

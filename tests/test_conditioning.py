@@ -13,7 +13,7 @@ from diffts.diffusion.networks import ArmDenoiser, build_denoiser
 from diffts.diffusion.observation import Observation
 from diffts.diffusion.sweeping import inverse_and_log_determinant
 from diffts.errors import InvalidInputError
-from oracles import assert_same_moments
+from oracles import assert_same_moments, paper_alpha_bar
 
 ARMS = 8
 RNG = np.random.default_rng(0)
@@ -159,6 +159,49 @@ def test_samplers_with_the_whole_covariance_are_exact_at_any_length(sampler, of,
     error = np.abs(draws.astype(np.float64).mean(0) - exact.mean) / exact.std
     assert error.max() < 0.01 + 4.5 / np.sqrt(n)
     assert np.abs(draws.std(0) / exact.std - 1).max() < 0.002 + 4.5 / np.sqrt(2 * n)
+
+
+def worst_deviation(kept, whole):
+    """Largest error of a standard deviation after a chain of 'merged', by theory: no sampling.
+
+    Steps are linear in the latent, so that its covariance can be carried along. With ``whole``,
+    noise has the whole covariance of ``x_0`` given latent and evidence; else its diagonal.
+    """
+    alpha_bar, worst = paper_alpha_bar(), 0.0
+    for std in (3.0, 1.0, 0.3, 0.1, 0.03):
+        known = np.linalg.inv(CORRELATED) + np.diag([1 / std**2, 0, 0, 0, 0])
+        law = np.eye(5)
+        for upper, lower in zip(kept[:0:-1], kept[-2::-1], strict=True):
+            above, here = alpha_bar[upper], alpha_bar[lower]
+            alpha = above / here
+            c0 = np.sqrt(here) * (1 - alpha) / (1 - above)
+            c1 = np.sqrt(alpha) * (1 - here) / (1 - above)
+            left = np.linalg.inv(known + above / (1 - above) * np.eye(5))
+            move = c0 * np.sqrt(above) / (1 - above) * left + c1 * np.eye(5)
+            noise = left if whole else np.diag(np.diag(left))
+            variance = (1 - here) * (1 - alpha) / (1 - above)
+            law = move @ law @ move.T + variance * np.eye(5) + c0**2 * noise
+        exact = np.sqrt(np.diag(np.linalg.inv(known)))
+        worst = max(worst, np.abs(np.sqrt(np.diag(law)) / exact - 1).max())
+    return worst
+
+
+def test_variances_alone_need_many_small_steps():
+    """Wherever twenty steps are placed; with the whole covariance, one is enough."""
+    alpha_bar = paper_alpha_bar()
+    log_snr = np.log(alpha_bar[1:] / (1 - alpha_bar[1:]))
+    wanted = np.linspace(log_snr[0], log_snr[-1], 24)
+    by_snr = [0, *sorted({1 + int(np.argmin(np.abs(log_snr - one))) for one in wanted})]
+    angles = np.arccos(np.sqrt(alpha_bar))
+    wanted = np.linspace(0, angles[-1], 21)
+    by_angle = sorted({int(np.argmin(np.abs(angles - one))) for one in wanted})
+    assert len(by_snr) == len(by_angle) == 21
+    evenly = list(range(0, 101, 5))
+    for kept in (evenly, by_snr, by_angle):
+        assert worst_deviation(kept, whole=False) > 0.05
+    assert worst_deviation(list(range(101)), whole=False) < 0.013
+    for kept in (evenly, [0, 100]):
+        assert worst_deviation(kept, whole=True) < 0.001
 
 
 def test_a_denoiser_without_a_covariance_says_what_is_missing():

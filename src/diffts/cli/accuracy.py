@@ -145,10 +145,10 @@ def _excess(rows: list[dict[str, Any]], learned: str, seed: int) -> Table:
 
     [given] = given_priors([learned], get_problem(AFTER_PLAY))
     title = f"Error τ of the denoiser on {TASKS} development tasks"
-    table = table_of(title, ["step"], "exact", "learned", "excess of τ²", **_NARROW)
+    table = table_of(title, ["step"], "exact", "learned", "ratio of τ²", **_NARROW)
     for row in excess_by_step(given, seed=seed):
         rows.append(row)
-        more = f"{row['excess']:+.1%} ± {row['excess_stderr']:.1%}"
+        more = f"{1.0 + row['excess']:.2f} ± {row['excess_stderr']:.2f}"
         table.add_row(
             f"{row['step']}", f"{row['exact_tau']:.4f}", f"{row['learned_tau']:.4f}", more
         )
