@@ -13,6 +13,7 @@ import itertools
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri
+from scipy.stats import truncnorm
 
 N_GROUPS_OF_A_KIND = 20
 
@@ -138,6 +139,50 @@ class ExactThompson:
         return np.select(
             [which == 0, which == 1], [self.floor, np.broadcast_to(self.cap, a.shape)], inside
         )
+
+
+class Enumerated:
+    """What the oracle knows of one history, in float64."""
+
+    def __init__(self, oracle, counts, sums):
+        self.oracle = oracle
+        values = (np.zeros(200), oracle.high)
+        self.parts = [oracle.parts(counts[None], sums[None], value) for value in values]
+        self.log_low, self.log_high = (part[0][0] for part in self.parts)
+        with np.errstate(divide="ignore"):
+            high = np.log(oracle.share) + self.log_high
+            log_on = np.logaddexp(high, np.log1p(-oracle.share) + self.log_low)
+        self.high_if_chosen = np.exp(high - log_on)
+        ratio = np.zeros(40)
+        np.add.at(ratio, oracle.group, log_on - self.log_low)
+        self.groups = np.concatenate(
+            [
+                chances_by_enumeration(table, ratio[kind * 20 : kind * 20 + 20])[0]
+                for kind, table in enumerate([oracle.niche_subsets, oracle.popular_subsets])
+            ]
+        )
+
+    def moments(self):
+        """Mean, standard deviation and chance of the cap of each arm."""
+        high = self.groups[self.oracle.group] * self.high_if_chosen
+        mean, square, at_cap = np.zeros(200), np.zeros(200), np.zeros(200)
+        for weight, part in zip((1 - high, high), self.parts, strict=True):
+            total, logs, centre, width, low, high_end = (np.squeeze(leaf) for leaf in part)
+            zero, cap, inside = np.exp(logs - total)
+            assert np.allclose(zero + cap + inside, 1.0)
+            m, v = truncnorm.stats(low, high_end, loc=centre, scale=width)
+            mean += weight * (cap * self.oracle.cap + inside * m)
+            square += weight * (cap * self.oracle.cap**2 + inside * (v + m**2))
+            at_cap += weight * cap
+        return mean, np.sqrt(square - mean**2), at_cap
+
+
+def chances_by_enumeration(table, log_odds):
+    """Chance of each group, and of each pair of groups, over all subsets."""
+    rows, log_prior = table
+    logs = log_prior + rows @ log_odds
+    weights = np.exp(logs - logsumexp(logs))
+    return weights @ rows, rows.T @ (weights[:, None] * rows)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from diffts import __version__
 from diffts.bandits.policies import POLICIES
 from diffts.diffusion import SAMPLERS
 from diffts.problems import PROBLEMS, Problem
+from diffts.problems.popular_niche_prior import exact_prior
 
 ROW_KEYS = {
     "prior", "sampler", "steps", "noise_std",
@@ -107,6 +109,26 @@ def test_accuracy_prints_a_table_and_writes_json(tmp_path):
     single = next(row for row in rows if row["prior"] == "gaussian-1d" and row["noise_std"] == 1)
     assert (single["exact_observed_mean"], single["unobserved_mean"]) == (0.5, None)
     assert single["exact_observed_sd"] == pytest.approx(0.5**0.5)
+
+
+@pytest.mark.slow
+def test_accuracy_after_play_and_of_a_learned_denoiser(tmp_path, monkeypatch):
+    quick = partial(exact_prior, draws=1)
+    monkeypatch.setattr("diffts.experiments.play_accuracy.exact_prior", quick)
+    monkeypatch.setattr("diffts.experiments.play_accuracy.ROUNDS", (2, 5))
+    file = tmp_path / "rows.json"
+    how = ("--sampler", "merged", "--steps", 5, "--samples", 50, "--learned", "builtin")
+    result = diffts("accuracy", "--prior", "popular-niche", *how, "--json", file)
+    assert result.returncode == 0, result.stderr
+    assert "ratio of τ²" in result.stdout
+    rows = json.loads(file.read_text())
+    by_step = [row for row in rows if "excess" in row]
+    played = [row for row in rows if "excess" not in row]
+    assert [row["step"] for row in by_step] == [1, 2, 5, 10, 20, 40, 70]
+    assert all(row["learned_tau"] > row["exact_tau"] for row in by_step)
+    assert [(row["sampler"], row["rounds"]) for row in played] == [
+        (name, rounds) for rounds in (2, 5) for name in ("exact", "merged")
+    ]
 
 
 @pytest.fixture

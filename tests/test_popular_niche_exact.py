@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
-from scipy.special import logsumexp
 from scipy.stats import truncnorm
 
 from diffts.bandits import History, Policy, simulate
@@ -19,7 +18,13 @@ from diffts.problems.popular_niche_exact import (
     group_law,
 )
 from diffts.problems.truncated_gaussian import Truncated
-from popular_niche_oracle import N_GROUPS_OF_A_KIND, ExactThompson, subsets
+from popular_niche_oracle import (
+    N_GROUPS_OF_A_KIND,
+    Enumerated,
+    ExactThompson,
+    chances_by_enumeration,
+    subsets,
+)
 
 NOISE = 0.1
 PROBLEM = PopularNiche()
@@ -71,49 +76,6 @@ DRAWS = 4000
 DRAW = jax.jit(lambda key, state: BELIEF.draw(key, state, DRAWS))
 
 
-class Enumerated:
-    """What the oracle knows of one history, in float64."""
-
-    def __init__(self, counts, sums):
-        values = (np.zeros(200), ORACLE.high)
-        self.parts = [ORACLE.parts(counts[None], sums[None], value) for value in values]
-        self.log_low, self.log_high = (part[0][0] for part in self.parts)
-        with np.errstate(divide="ignore"):
-            high = np.log(ORACLE.share) + self.log_high
-            log_on = np.logaddexp(high, np.log1p(-ORACLE.share) + self.log_low)
-        self.high_if_chosen = np.exp(high - log_on)
-        ratio = np.zeros(40)
-        np.add.at(ratio, ORACLE.group, log_on - self.log_low)
-        self.groups = np.concatenate(
-            [
-                chances_by_enumeration(table, ratio[kind * 20 : kind * 20 + 20])[0]
-                for kind, table in enumerate([ORACLE.niche_subsets, ORACLE.popular_subsets])
-            ]
-        )
-
-    def moments(self):
-        """Mean, standard deviation and chance of the cap of each arm."""
-        high = self.groups[ORACLE.group] * self.high_if_chosen
-        mean, square, at_cap = np.zeros(200), np.zeros(200), np.zeros(200)
-        for weight, part in zip((1 - high, high), self.parts, strict=True):
-            total, logs, centre, width, low, high_end = (np.squeeze(leaf) for leaf in part)
-            zero, cap, inside = np.exp(logs - total)
-            assert np.allclose(zero + cap + inside, 1.0)
-            m, v = truncnorm.stats(low, high_end, loc=centre, scale=width)
-            mean += weight * (cap * ORACLE.cap + inside * m)
-            square += weight * (cap * ORACLE.cap**2 + inside * (v + m**2))
-            at_cap += weight * cap
-        return mean, np.sqrt(square - mean**2), at_cap
-
-
-def chances_by_enumeration(table, log_odds):
-    """Chance of each group, and of each pair of groups, over all subsets."""
-    rows, log_prior = table
-    logs = log_prior + rows @ log_odds
-    weights = np.exp(logs - logsumexp(logs))
-    return weights @ rows, rows.T @ (weights[:, None] * rows)
-
-
 def most_by_chance(variance, draws, comparisons, bound=1.0):
     """What the mean of draws in an interval of this length may err by, in all comparisons.
 
@@ -136,7 +98,7 @@ def test_the_task_has_arms_at_both_caps():
 @pytest.mark.parametrize("name", NAMES)
 def test_the_evidence_of_each_arm_is_the_enumerations(name):
     counts, sums, state = history_of(name)
-    enumerated, posterior = Enumerated(counts, sums), POSTERIOR(state)
+    enumerated, posterior = Enumerated(ORACLE, counts, sums), POSTERIOR(state)
     # The log density of the mean reward at its own peak is left out.
     peak = np.where(counts > 0, 0.5 * np.log(np.maximum(counts, 1) / (2 * np.pi * NOISE**2)), 0.0)
     expected = np.stack([enumerated.log_low, enumerated.log_high]) - peak
@@ -151,14 +113,14 @@ def test_the_evidence_of_each_arm_is_the_enumerations(name):
 def test_the_chance_of_each_group_is_the_enumerations(name):
     counts, sums, state = history_of(name)
     chances = group_chances(POSTERIOR(state).groups)
-    np.testing.assert_allclose(chances, Enumerated(counts, sums).groups, atol=1e-4)
+    np.testing.assert_allclose(chances, Enumerated(ORACLE, counts, sums).groups, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_means_and_deviations_are_in_closed_form(name):
     counts, sums, state = history_of(name)
     mean, std = MOMENTS(state)
-    expected_mean, expected_std, _ = Enumerated(counts, sums).moments()
+    expected_mean, expected_std, _ = Enumerated(ORACLE, counts, sums).moments()
     np.testing.assert_allclose(mean, expected_mean, atol=1e-4)
     np.testing.assert_allclose(std, expected_std, atol=1e-4)
     np.testing.assert_allclose(ESTIMATE(state), expected_mean, atol=1e-4)
@@ -168,7 +130,7 @@ def test_means_and_deviations_are_in_closed_form(name):
 def test_draws_have_the_moments_and_the_atoms_of_the_posterior(name):
     counts, sums, state = history_of(name)
     draws = np.asarray(DRAW(jax.random.key(1), state), np.float64)
-    mean, std, at_cap = Enumerated(counts, sums).moments()
+    mean, std, at_cap = Enumerated(ORACLE, counts, sums).moments()
     caps = np.asarray(BELIEF.caps)
     assert draws.min() >= 0.0
     assert (draws <= caps).all()

@@ -31,6 +31,8 @@ PAPER = {path.stem: read(path) for path in (RESULTS / "paper").glob("*.json")}
 PAPER["one-seed"] = read("one-seed/main.json")
 CLAIMS = PAPER["claims"]["claims"]
 ACCURACY = {steps: read(f"accuracy-{steps}.json") for steps in (100, 20)}
+WITH_COVARIANCE = read("accuracy-covariance-20.json")
+AFTER_PLAY = {steps: read(f"accuracy-popular-niche-{steps}.json") for steps in (100, 20)}
 BY_SAMPLER = read("h200-regret.json")["rows"]
 #: The last row of a name counts: procedures were run again when they changed.
 BY_PROCEDURE = {
@@ -129,6 +131,10 @@ def above_ours(prior):
 def accuracy(prior, sampler, steps):
     """The largest error of a moment, in exact standard deviations."""
     rows = [r for r in ACCURACY[steps] if (r["prior"], r["sampler"]) == (prior, sampler)]
+    return largest_error(rows)
+
+
+def largest_error(rows):
     return max(
         abs(row[f"{arm}_{moment}"] - row[f"exact_{arm}_{moment}"]) / row[f"exact_{arm}_sd"]
         for row in rows
@@ -170,6 +176,28 @@ def accuracy_table():
     for prior in dict.fromkeys(one["prior"] for one in ACCURACY[100]):
         samplers = [(s, n) for s in ("paper", "moment-diagonal", "moment") for n in (100, 20)]
         yield row(f"`{prior}`", *(f"{accuracy(prior, *which):.1%}" for which in samplers)), []
+
+
+def with_covariance_table():
+    for prior in dict.fromkeys(one["prior"] for one in WITH_COVARIANCE):
+        cells = [
+            largest_error(r for r in WITH_COVARIANCE if (r["prior"], r["sampler"]) == (prior, name))
+            for name in ("merged", "covariance")
+        ]
+        yield row(f"`{prior}`", *(f"{cell:.1%}" for cell in cells)), []
+
+
+def after_play_tables():
+    for steps, rows in AFTER_PLAY.items():
+        for one in rows:
+            if one.get("rounds") == 50:
+                moments = [f"{one[of]:.1%}" for of in ("mean_error", "sd_error")]
+                chances = [f"{one[of]:.3f}" for of in ("group_error", "best_error")]
+                yield row(f"`{one['sampler']}`", str(steps), *moments, *chances), []
+    for one in AFTER_PLAY[20]:
+        if "excess" in one:
+            errors = [f"{one[of]:.4f}" for of in ("exact_tau", "learned_tau")]
+            yield row(str(one["step"]), *errors, f"{1 + one['excess']:.1f}"), []
 
 
 def readme():
@@ -412,6 +440,8 @@ def imperfect_data():
 
 def samplers():
     yield from accuracy_table()
+    yield from with_covariance_table()
+    yield from after_play_tables()
     for sampler in ("paper", "moment-diagonal", "moment"):
         for steps in (100, 20):
             found = [by_sampler(problem, sampler, steps) for problem in (PN, LABELED)]

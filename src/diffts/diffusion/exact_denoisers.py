@@ -1,9 +1,12 @@
 """Exact denoisers ``E[x_0 | x_ℓ]`` of Gaussians and mixtures, and their errors τ.
 
-What a network would be if it had learned perfectly.
+What a network would be if it had learned perfectly. They take evidence as noise, too:
+``E[x_0 | x_ℓ, y]``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -11,14 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diffts.diffusion.denoiser import Denoiser
+from diffts.diffusion.conditioning import Conditioned, ConditionedMixture
+from diffts.diffusion.denoiser import Vector
 from diffts.diffusion.exact import Gaussian, GaussianMixture
+from diffts.diffusion.observation import ConditionalDenoiser, Marginals, Observation
 from diffts.diffusion.schedule import NoiseLevel, Schedule
 from diffts.seeding import Seed, as_generator
 from diffts.stacking import stack
 
 
-class GaussianDenoiser(Denoiser):
+class GaussianDenoiser(ConditionalDenoiser):
     """Exact denoiser of ``N(μ, QΛQᵀ)`` (in standardised units).
 
     ``h(x, ℓ) = μ + Q diag(√ᾱ λ / (ᾱλ + 1-ᾱ)) Qᵀ (x - √ᾱ μ)``.
@@ -44,6 +49,23 @@ class GaussianDenoiser(Denoiser):
                 gain * (self.eigenvectors.T @ (x - level.signal * self.mean))
             )
 
+    def given(self, observation: Observation) -> Marginals:
+        """``E[x_0 | m]`` of means m with a precision of each arm, and the error's covariance."""
+        return self.posterior(observation).marginals
+
+    def posterior(self, observation: Observation) -> Conditioned:
+        """The exact posterior; K³ operations."""
+        return Conditioned.of(self.mean, self.root(), observation)
+
+    def of_gaussian(self, push: Vector, precision: Vector) -> Marginals:
+        """The Gaussian itself, centred."""
+        return Conditioned.centred(self.root(), push, precision).marginals
+
+    def root(self) -> Float[Array, "K K"]:
+        """``Σ^½``, the symmetric one: eigenvectors of equal eigenvalues are rounding's choice."""
+        with jax.default_matmul_precision("highest"):
+            return (self.eigenvectors * jnp.sqrt(self.eigenvalues)) @ self.eigenvectors.T
+
     def error_std(self, level: NoiseLevel) -> Float[Array, " K"]:
         """``τ_ℓ``, closed form: root of ``diag Q diag(λ(1-ᾱ)/(ᾱλ + 1-ᾱ)) Qᵀ``."""
         shrunk = self.eigenvalues * level.noise**2 / self._latent_variance(level)
@@ -58,7 +80,7 @@ class GaussianDenoiser(Denoiser):
         return {"kind": "gaussian", "n_arms": self.n_arms}
 
 
-class MixtureDenoiser(Denoiser):
+class MixtureDenoiser(ConditionalDenoiser):
     """Exact denoiser of a Gaussian mixture: the components' estimates, averaged.
 
     ``h(x, ℓ) = Σ_k r_k(x) h_k(x, ℓ)`` with responsibilities ``r_k ∝ w_k N(x; √ᾱ μ_k,
@@ -79,6 +101,23 @@ class MixtureDenoiser(Denoiser):
         estimates = jax.vmap(lambda component: component(x, level))(self.components)
         with jax.default_matmul_precision("highest"):
             return self._responsibilities(x, level) @ estimates
+
+    def given(self, observation: Observation) -> Marginals:
+        """The components' answers, averaged; the covariance is within plus between them."""
+        parts = jax.vmap(lambda component: component.posterior(observation))(self.components)
+        mixture = ConditionedMixture.of(parts, self.log_weights)
+        return Marginals(mixture.mean, mixture.std, joint=mixture)
+
+    def of_gaussian(self, push: Vector, precision: Vector) -> Marginals:
+        """Of the Gaussian with the mixture's covariance: within plus between components."""
+        weights = jnp.exp(self.log_weights)
+        roots = jax.vmap(GaussianDenoiser.root)(self.components)
+        with jax.default_matmul_precision("highest"):
+            apart = self.components.mean - weights @ self.components.mean
+        parts = jnp.concatenate([roots, apart[:, :, None]], axis=2)  # (C, K, K + 1)
+        weighted = jnp.sqrt(weights)[:, None, None] * parts
+        root = jnp.moveaxis(weighted, 0, 1).reshape(self.n_arms, -1)
+        return Conditioned.centred(root, push, precision).marginals
 
     def conditional_variance(self, x: Float[Array, " K"], level: NoiseLevel) -> Float[Array, " K"]:
         """``Var[x_0^a | x_ℓ]`` of each arm: within components plus between them."""
@@ -124,12 +163,20 @@ def mixture_tau(
     generator = as_generator(seed)
     x_0 = jnp.asarray(distribution.sample(draws, generator), jnp.float32)
     noise = jnp.asarray(generator.standard_normal(x_0.shape), jnp.float32)
+    return mean_error_std(denoiser.conditional_variance, x_0, noise, schedule)
+
+
+def mean_error_std(
+    conditional_variance: Callable[[Vector, NoiseLevel], Vector],
+    x_0: Float[Array, "N K"],
+    noise: Float[Array, "N K"],
+    schedule: Schedule,
+) -> Float[Array, "L K"]:
+    """``τ_ℓ``: the root of the mean of ``Var[x_0 | x_ℓ]`` over tasks ``x_0`` and their latents."""
 
     def at_level(level: NoiseLevel) -> Float[Array, " K"]:
         x = level.signal * x_0 + level.noise * noise
-        variances = jax.lax.map(
-            lambda row: denoiser.conditional_variance(row, level), x, batch_size=256
-        )
+        variances = jax.lax.map(lambda row: conditional_variance(row, level), x, batch_size=256)
         return jnp.sqrt(variances.mean(0))
 
     tau: Float[Array, "L K"] = jax.jit(lambda lv: jax.lax.map(at_level, lv))(schedule.levels())

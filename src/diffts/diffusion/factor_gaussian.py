@@ -21,16 +21,49 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from diffts.diffusion.denoiser import Vector
-from diffts.diffusion.observation import Observation
+from diffts.diffusion.observation import JointNoise, Observation
+from diffts.diffusion.sweeping import inverse
+from diffts.seeding import KeyArray
+
+
+class FactorNoise(JointNoise):
+    """The posterior's noise: ``(1-g)(W e)^a + √(ψ(1-g)) ξ^a``, where ``e ~ N(0, S)``.
+
+    ``e = S(z + W' √d η)`` of standard normal z and η, since ``z + W' √d η ~ N(0, S⁻¹)``: a draw
+    without a factorisation.
+
+    Attributes:
+        std: of each arm, ``(K,)``.
+        loadings, covariance: ``W`` and ``S``.
+        unexplained, weight: ``1 - g`` and ``d``, ``(K,)``.
+        own_std: ``√(ψ(1-g))``, ``(K,)``.
+    """
+
+    std: Float[Array, " K"]
+    loadings: Float[Array, "K r"]
+    covariance: Float[Array, "r r"]
+    unexplained: Float[Array, " K"]
+    weight: Float[Array, " K"]
+    own_std: Float[Array, " K"]
+
+    def error(self, key: KeyArray) -> Vector:
+        """A draw of ``x_0`` around its mean."""
+        keys = jax.random.split(key, 3)
+        z = jax.random.normal(keys[0], self.covariance.shape[:1])
+        eta, xi = (jax.random.normal(k, self.std.shape) for k in keys[1:])
+        with jax.default_matmul_precision("highest"):
+            factors = self.covariance @ (z + self.loadings.T @ (jnp.sqrt(self.weight) * eta))
+            return self.unexplained * (self.loadings @ factors) + self.own_std * xi
 
 
 class FactorPosterior(NamedTuple):
-    """Mean and standard deviation of each arm ``(K,)`` and of each factor ``(r,)``."""
+    """Mean and standard deviation of each arm ``(K,)`` and of each factor ``(r,)``; its noise."""
 
     mean: Vector
     std: Vector
     factors: Float[Array, " r"]
     factor_std: Float[Array, " r"]
+    noise: FactorNoise
 
 
 class FactorGaussian(eqx.Module):
@@ -58,30 +91,20 @@ class FactorGaussian(eqx.Module):
             shared = self.loadings @ factors
             uncertain = jnp.sum((self.loadings @ covariance) * self.loadings, axis=1)
         own_part = jnp.where(precision > 0, (1.0 - unexplained) * (residual - shared), 0.0)
-        variance = self.own * unexplained + unexplained**2 * uncertain
+        own_variance = self.own * unexplained
+        std = jnp.sqrt(jnp.maximum(own_variance + unexplained**2 * uncertain, 1e-12))
         posterior = FactorPosterior(
             self.mean + shared + own_part,
-            jnp.sqrt(jnp.maximum(variance, 1e-12)),
+            std,
             factors,
             jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), 0.0)),
+            FactorNoise(
+                std=std,
+                loadings=self.loadings,
+                covariance=covariance,
+                unexplained=unexplained,
+                weight=weight,
+                own_std=jnp.sqrt(own_variance),
+            ),
         )
         return jax.tree.map(jax.lax.stop_gradient, posterior)
-
-
-def inverse(matrix: Float[Array, "r r"]) -> Float[Array, "r r"]:
-    """The inverse of a symmetric matrix with eigenvalues of at least 1: Gauss-Jordan in place.
-
-    No pivot is below 1, so none has to be searched for. LAPACK's factorisations, mapped and
-    scanned, can make XLA wait for ever on two cores; this is arithmetic like any other.
-    """
-    number = jnp.arange(len(matrix))
-
-    def eliminate(i: int, swept: Float[Array, "r r"]) -> Float[Array, "r r"]:
-        row, column, is_i = swept[i], swept[:, i], number == i
-        scaled = row / row[i]
-        others = swept - column[:, None] * scaled
-        others = jnp.where(is_i[:, None], scaled, others)
-        others = jnp.where(is_i, -(column / row[i])[:, None], others)
-        return jnp.where(is_i[:, None] & is_i, 1.0 / row[i], others)
-
-    return jax.lax.fori_loop(0, len(matrix), eliminate, matrix)

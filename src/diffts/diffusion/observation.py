@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 from diffts.diffusion.denoiser import Denoiser, Vector
 from diffts.diffusion.schedule import NoiseLevel
 from diffts.evidence import Evidence
+from diffts.seeding import KeyArray
 
 #: No observation is more precise, standardised: an exact one counts as this.
 MOST_PRECISE = 1e10
@@ -55,6 +56,20 @@ class Observation(eqx.Module):
         return Observation(weighted / jnp.where(total > 0, total, 1.0), total)
 
 
+class JointNoise(eqx.Module):
+    """How the arms' errors ``x_0 - E[x_0]`` go together, where that is known: Gaussian noise."""
+
+    std: eqx.AbstractVar[Float[Array, " K"]]
+
+    @abc.abstractmethod
+    def error(self, key: KeyArray) -> Vector:
+        """A draw with the covariance of ``x_0``, around 0; its standard deviations are ``std``."""
+
+    def deviate(self, key: KeyArray) -> Vector:
+        """The same in standard deviations: the same in all units."""
+        return self.error(key) / jnp.where(self.std > 0, self.std, 1.0)
+
+
 class Marginals(eqx.Module):
     """What is thought of each arm's ``x_0``: mean, standard deviation, and quantiles if known.
 
@@ -62,12 +77,14 @@ class Marginals(eqx.Module):
         mean, std: ``(K,)``.
         quantiles: at ``levels``, ``(K, Q)``, not decreasing; None where the law is a Gaussian.
         levels: the levels of the quantiles, as standard normal deviates.
+        joint: how the arms go together; None where only each arm's own law is known.
     """
 
     mean: Float[Array, " K"]
     std: Float[Array, " K"]
     quantiles: Float[Array, "K Q"] | None = None
     levels: tuple[float, ...] = eqx.field(static=True, default=())
+    joint: JointNoise | None = None
 
     def quantile(self, level: Float[Array, ""]) -> Vector:
         """The quantile of each arm; between two levels, interpolated on the scale of a normal."""
@@ -76,12 +93,14 @@ class Marginals(eqx.Module):
     def scaled(self, shift: Any, scale: Any) -> Marginals:
         """Those of ``shift + scale · x_0``."""
         quantiles = None if self.quantiles is None else shift + scale * self.quantiles
-        return Marginals(shift + scale * self.mean, scale * self.std, quantiles, self.levels)
+        mean, std = shift + scale * self.mean, scale * self.std
+        return Marginals(mean, std, quantiles, self.levels, self.joint)
 
     def clipped(self, low: Any, high: Any) -> Marginals:
         """With means and quantiles within limits."""
         quantiles = None if self.quantiles is None else jnp.clip(self.quantiles, low, high)
-        return Marginals(jnp.clip(self.mean, low, high), self.std, quantiles, self.levels)
+        mean = jnp.clip(self.mean, low, high)
+        return Marginals(mean, self.std, quantiles, self.levels, self.joint)
 
     def at(self, deviate: Vector) -> Vector:
         """Each arm's value at a standard normal deviate of its own (a random one: a draw)."""
@@ -104,6 +123,15 @@ class ConditionalDenoiser(Denoiser):
     @abc.abstractmethod
     def given(self, observation: Observation) -> Marginals:
         """What is thought of ``x_0``, given one observation of each arm."""
+
+    def of_gaussian(self, push: Vector, precision: Vector) -> Marginals | None:
+        """``N(C push, C)`` with ``C = (Σ⁻¹ + diag(precision))⁻¹`` and Σ the prior's covariance.
+
+        What a centred Gaussian would think, given means ``push / precision`` (precisions above 0).
+        None where the covariance is not known.
+        """
+        del push, precision
+        return None
 
     def __call__(self, x: Vector, level: NoiseLevel) -> Vector:
         """``E[x_0 | x_ℓ]``: the same noise level in every arm."""

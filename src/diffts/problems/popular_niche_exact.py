@@ -24,7 +24,6 @@ from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Bool, Float, Int
 
 from diffts.bandits.beliefs.belief import HistoryBelief, HistoryState, quantile_of
-from diffts.bandits.history import History
 from diffts.bandits.noise import Noise, NoiseLike, as_noise
 from diffts.problems.popular_niche import GROUP_SIZE, N_GROUPS, PopularNiche
 from diffts.problems.truncated_gaussian import Truncated
@@ -118,7 +117,12 @@ class ExactPopularNicheBelief(HistoryBelief):
 
     def posterior(self, state: HistoryState) -> Posterior:
         """What the pulls say of arms and groups."""
-        arms = self._arm_laws(state.history, self.noise_std(state))
+        history = state.history
+        return self.given(history.means, history.counts / self.noise_std(state) ** 2)
+
+    def given(self, seen: Float[Array, " K"], precision: Float[Array, " K"]) -> Posterior:
+        """What one Gaussian observation of each arm says; of precision 0, nothing was seen."""
+        arms = self._arm_laws(seen, precision)
         if_low, if_high = arms.log_evidence
         high = jnp.log(self.share_high) + if_high
         if_chosen = jnp.logaddexp(high, jnp.log1p(-self.share_high) + if_low)
@@ -154,12 +158,16 @@ class ExactPopularNicheBelief(HistoryBelief):
     def moments(
         self, state: HistoryState, draws: Float[Array, "n K"]
     ) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        """In closed form."""
+        del draws
+        return self.moments_of(self.posterior(state))
+
+    def moments_of(self, posterior: Posterior) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
         """``m = Σ w_i m_i`` and the root of ``Σ w_i (v_i + (m_i - m)²)``.
 
         Over six cases of an arm: low or high, and at 0, at the cap or between.
         """
-        del draws
-        arms, high_if_chosen, groups = self.posterior(state)
+        arms, high_if_chosen, groups = posterior
         high = group_chances(groups)[self.group_of_arm] * high_if_chosen
         weights = arms.chances * jnp.stack([1.0 - high, high])
         mean_inside, variance_inside = arms.between.moments()
@@ -187,14 +195,13 @@ class ExactPopularNicheBelief(HistoryBelief):
         """Any difference tells."""
         return jnp.float32(0.0)
 
-    def _arm_laws(self, history: History, noise_std: Float[Array, " K"]) -> ArmLaws:
+    def _arm_laws(self, seen: Float[Array, " K"], precision: Float[Array, " K"]) -> ArmLaws:
         """Bayes' rule, arm by arm: n rewards of mean ȳ have the precision ``p = n/σ̂²``.
 
         With ``g = s²p``, an atom at c is worth ``-p(ȳ - c)²/2`` and the Gaussian of value x
         ``-p(ȳ - x)²/(2(1 + g)) - log(1 + g)/2``. Left out is the log density of ȳ at its own peak:
         it is the same for all, infinite without pulls, and large with many.
         """
-        precision, seen = history.counts / noise_std**2, history.means
         gain = self.value_std**2 * precision
         centre = (self.values + gain * seen) / (1.0 + gain)
         width = jnp.broadcast_to(self.value_std / jnp.sqrt(1.0 + gain), centre.shape)

@@ -106,6 +106,11 @@ class ArmDenoiser(ConditionalDenoiser):
         """What is thought of each arm."""
         return self.answer(observation)[0]
 
+    def of_gaussian(self, push: Float[Array, " K"], precision: Float[Array, " K"]) -> Marginals:
+        """The factor Gaussian below, centred."""
+        below = self.base.given(Observation(self.base.mean + push / precision, precision))
+        return Marginals(below.mean - self.base.mean, below.std, joint=below.noise)
+
     def answer(self, observation: Observation) -> tuple[Marginals, Float[Array, " K"]]:
         """The same, and the Gaussian's standard deviations: the scale that errors are seen on."""
         below = self.base.given(observation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from diffts.diffusion.posterior.covariance import CovarianceSampler
 from diffts.diffusion.posterior.dps import DPSSampler
 from diffts.diffusion.posterior.merged import MergedSampler
 from diffts.diffusion.posterior.moment import MomentSampler
@@ -24,10 +25,13 @@ SAMPLERS: dict[str, PosteriorSampler] = {
     "moment-learned": MomentSampler(iterations=0, residual=True),
     "moment-damped": MomentSampler(iterations=0, residual=True, damped=True),
     "merged": MergedSampler(),
+    "covariance": CovarianceSampler(),
     "dps": DPSSampler(),
 }
 #: Shipped to compare with. They do not give exact observations back, as every other one does.
 REFERENCES = ("dps",)
+#: For denoisers that know more than an estimate of each arm; others refuse them.
+ASK_FOR_MORE = ("merged", "covariance")
 
 
 def as_sampler(sampler: str | PosteriorSampler) -> PosteriorSampler:
@@ -38,9 +42,11 @@ def as_sampler(sampler: str | PosteriorSampler) -> PosteriorSampler:
 
 
 __all__ = [
+    "ASK_FOR_MORE",
     "REFERENCES",
     "SAMPLERS",
     "VARIANCE_MODES",
+    "CovarianceSampler",
     "DPSSampler",
     "MergedSampler",
     "MomentSampler",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
-
 from diffts.diffusion.denoiser import Denoiser, Vector
 from diffts.diffusion.observation import Observation
+from diffts.diffusion.posterior.around import step_around
 from diffts.diffusion.posterior.sampler import LimitedDenoiser, PosteriorSampler, ReverseStep
 from diffts.evidence import Evidence
 from diffts.seeding import KeyArray
@@ -20,6 +18,11 @@ class MergedSampler(PosteriorSampler):
     'exact posterior score', arXiv 2606.17048; here the covariance is diagonal). It is right if the
     denoiser is. The variance of a step is ``v + c0² Var[x_0^a | x_ℓ, y]``, by the denoiser's own
     account of its error in this very state; the last step draws each arm from its marginal.
+
+    A denoiser that knows how its arms go together (the exact ones of Gaussians and mixtures) gives
+    the noise their whole covariance: ``v I + c0² Cov[x_0 | x_ℓ, y]``. That is the exact law of a
+    step where ``x_0`` is Gaussian, so that chains of any length are then right. With variances
+    alone, a chain has to be long enough to find the covariance by many small steps.
     """
 
     def step(
@@ -27,11 +30,6 @@ class MergedSampler(PosteriorSampler):
     ) -> Vector:
         """One reverse step under both."""
         assert isinstance(denoiser, LimitedDenoiser)
-        transition = step.transition
-        latent = Observation.of_latent(x, transition.source)
-        marginals = denoiser.given(latent.merged(Observation.of_evidence(evidence)))
-        noise = jax.random.normal(key, x.shape)
-        mean = transition.c0 * marginals.mean + transition.c1 * x
-        moved = mean + jnp.sqrt(step.variance(marginals.std**2)) * noise
-        last = marginals.at(step.inflation * noise)
-        return jnp.where(transition.is_last > 0, last, moved)
+        latent = Observation.of_latent(x, step.transition.source)
+        x_0 = denoiser.given(latent.merged(Observation.of_evidence(evidence)))
+        return step_around(x_0, key, x, step, evidence)

@@ -98,6 +98,19 @@ class LimitedDenoiser(Denoiser):
             )
         return self.denoiser.given(observation).clipped(*self.limits)
 
+    def of_gaussian(self, push: Float[Array, " K"], precision: Float[Array, " K"]) -> Marginals:
+        """What a Gaussian with the prior's covariance thinks. It is a difference: not clipped."""
+        known = None
+        if isinstance(self.denoiser, ConditionalDenoiser):
+            known = self.denoiser.of_gaussian(push, precision)
+        if known is None:
+            raise InvalidInputError(
+                f"sampler: 'covariance' needs a denoiser that knows the covariance of its prior "
+                f"(network 'arms', or an exact one); this prior has a "
+                f"{type(self.denoiser).__name__}"
+            )
+        return known
+
     def recipe(self) -> dict[str, object]:
         """That of the denoiser: limits are kept with the prior."""
         return self.denoiser.recipe()
