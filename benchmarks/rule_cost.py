@@ -1,10 +1,11 @@
 """What a decision costs by each rule, beside Thompson sampling; and many draws beside one.
 
-python -m benchmarks.rule_cost [--belief NAME]… [--rule NAME]… [--steps N] [--out FILE.md]
+python -m benchmarks.rule_cost [--belief NAME]… [--rule NAME]… [--steps N] [--prior DIR] [--out F]
 
 Popular and Niche (200 arms) after 50 rounds of play; the built-in diffusion prior with the paper's
-sampler (100 steps), and GTS-full. One task, as an agent plays it, and 100 tasks at once. All cases
-take turns in one run; times are medians, ratios are to Thompson sampling in the same run.
+sampler (100 steps), or a prior of your own with the sampler that suits it; and GTS-full. One task,
+as an agent plays it, and 100 tasks at once. All cases take turns in one run; times are medians,
+ratios are to Thompson sampling in the same run.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from benchmarks.measuring import Case, OtherPrograms, command, machine, markdown
 from diffts import builtin_prior
 from diffts.bandits import RULES, BestArm, History, Policy
 from diffts.bandits.policies import DiffTS, MixtureTS
+from diffts.diffusion.prior import DiffusionPrior
 from diffts.learning.fits import fit_gaussian
 from diffts.problems import PopularNiche
 
@@ -35,6 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--belief", action="append", choices=("diffts", "gts-full"))
     parser.add_argument("--rule", action="append", choices=sorted(RULES))
+    parser.add_argument("--prior", type=Path, help="a folder; default: the built-in one")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--steps", type=int, default=None)
@@ -45,7 +48,7 @@ def main() -> None:
     lines = ["# Cost of rules", "", f"Made with `{command('rule_cost')}`. {machine(kind)}"]
     for name in options.belief or ["diffts", "gts-full"]:
         policy = (
-            DiffTS(builtin_prior(problem.name), noise, steps=options.steps)
+            DiffTS(the_prior(options.prior), noise, steps=options.steps)
             if name == "diffts"
             else MixtureTS(fit_gaussian(problem.sets_for_choices().train), noise)
         )
@@ -59,6 +62,10 @@ def main() -> None:
     lines[-1] += ": too many to trust these numbers." if others.too_many(busy, kind) else "."
     save(options.out, lines)
     print("\n".join(lines))
+
+
+def the_prior(folder: Path | None) -> DiffusionPrior:
+    return builtin_prior(PopularNiche.name) if folder is None else DiffusionPrior.load(folder)
 
 
 def save(path: Path | None, lines: Sequence[str]) -> None:
