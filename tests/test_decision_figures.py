@@ -29,6 +29,11 @@ def test_sentences_have_figures_of_the_files():
     assert f"rule on the exact posterior has {exact:.1f}" in PAGE
     assert f"and GTS-full {gaussian:.1f}" in PAGE
     assert f"errs by {errors('popular-niche-sees-arms')} at steps" in PAGE
+    rows = json.loads(
+        (ROOT / "results/decisions/popular-niche-imperfect-observed.json").read_text()
+    )
+    network, gaussian = (row["regret"]["1000"] for row in rows["rows"])
+    assert f"{network:.1f}, where GTS-full has {gaussian:.1f} by the same rule and data" in PAGE
     thompson = regret("decisions/popular-niche.json", "thompson")["regret"]["1000"]
     assert f"Thompson sampling has {thompson:.1f}" in PAGE
     assert f"it has {regret('rules/exact-popular-niche.json', 'thompson')['regret']:.1f}\n" in PAGE
