@@ -9,11 +9,14 @@ from scipy.stats import norm
 from diffts import DiffusionPrior, Evidence, learn_prior
 from diffts.bandits import History
 from diffts.bandits.policies import DiffTS
+from diffts.diffusion import SAMPLERS
 from diffts.diffusion.exact import Gaussian
+from diffts.diffusion.exact_denoisers import GaussianDenoiser
 from diffts.diffusion.factor_gaussian import FactorGaussian, inverse
 from diffts.diffusion.networks.arm_network import LEVELS, ArmDenoiser
 from diffts.diffusion.observation import Marginals, Observation
 from diffts.diffusion.schedule import Schedule
+from diffts.diffusion.units import Units
 from diffts.errors import InvalidInputError
 from diffts.learning import Procedure
 from diffts.learning.play import play, turns_until
@@ -147,12 +150,59 @@ class TestArmDenoiser:
         for a, b in zip(*said, strict=True):
             np.testing.assert_array_equal(a, b)
 
-    def test_a_prior_in_the_users_units(self):
-        prior = DiffusionPrior.gaussian([0.0], [[1.0]])
-        assert prior.how_to_draw()[1] == 100
-        prior = DiffusionPrior(untrained(), np.zeros((100, K)))
-        assert prior.how_to_draw()[1] == 20
-        assert prior.how_to_draw("paper")[1] == 100
+    def test_its_jacobian_is_that_of_the_gaussian(self):
+        level = jax.tree.map(jnp.asarray, Schedule.linear().level(30))
+        exact = GaussianDenoiser(LAW)
+        x = jnp.asarray(RNG.normal(size=K), jnp.float32)
+        ours, theirs = (jax.jacobian(lambda z, d=d: d(z, level))(x) for d in (untrained(), exact))
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+    def test_samplers_and_steps_that_suit_a_prior(self):
+        old = DiffusionPrior.gaussian([0.0], [[1.0]])
+        assert old.how_to_draw() == (SAMPLERS["paper"], 100)
+        arms = DiffusionPrior(untrained(), np.zeros((100, K)))
+        assert arms.how_to_draw() == arms.how_to_draw("merged") == (SAMPLERS["merged"], 20)
+        assert arms.how_to_draw("paper") == (SAMPLERS["paper"], 100)
+        with pytest.raises(InvalidInputError, match="steps"):
+            arms.how_to_draw("merged", 101)
+
+    def test_marginals_in_the_users_units(self):
+        units = Units(10.0, 2.0, -100.0, 100.0)
+        prior = DiffusionPrior(untrained(), np.zeros((100, K)), units=units)
+        observation, evidence = observed(PRECISIONS[2])
+        plain = untrained().given(observation)
+        seen = Evidence(10.0 + 2.0 * evidence.mean, 2.0 * evidence.std, evidence.mask)
+        known = prior.marginals(seen)
+        np.testing.assert_allclose(known.mean, 10.0 + 2.0 * plain.mean, rtol=1e-5)
+        np.testing.assert_allclose(known.std, 2.0 * plain.std, rtol=1e-4)
+        np.testing.assert_allclose(known.quantiles, 10.0 + 2.0 * plain.quantiles, rtol=1e-4)
+
+    def test_what_was_seen_beyond_the_limits_counts_for_its_own_arm(self):
+        prior = DiffusionPrior(untrained(), np.zeros((100, K)), units=Units(0.0, 1.0, -9.0, 9.0))
+        wild, edge = (
+            Evidence(np.where(np.arange(K) == 1, value, np.nan), std=0.01) for value in (50.0, 9.0)
+        )
+        mean, at_the_edge = (np.asarray(prior.marginals(one).mean) for one in (wild, edge))
+        assert mean[1] == pytest.approx(50.0, abs=0.1)
+        others = np.arange(K) != 1
+        np.testing.assert_allclose(mean[others], at_the_edge[others], rtol=1e-5)
+        draws = prior.posterior_sample(wild, n=20)
+        # The last latent, about as precise as the evidence, was kept within the limits.
+        assert np.abs(draws[:, 1] - 50.0).max() < 1.0
+        assert np.abs(draws[:, others]).max() <= 9.0
+
+    def test_half_of_the_room(self, tmp_path):
+        prior = DiffusionPrior(untrained(hidden=64), np.zeros((100, K)))
+        prior.save(tmp_path / "whole")
+        prior.save(tmp_path / "half", half=True)
+        whole, half = (
+            sum(f.stat().st_size for f in (tmp_path / name).glob("*.safetensors"))
+            for name in ("whole", "half")
+        )
+        assert half < 0.8 * whole
+        evidence = observed(PRECISIONS[2])[1]
+        loaded = DiffusionPrior.load(tmp_path / "half").marginals(evidence)
+        np.testing.assert_allclose(loaded.mean, prior.marginals(evidence).mean, atol=1e-3)
 
     def test_other_networks_say_plainly_that_they_take_no_evidence(self):
         from diffts.diffusion import build_denoiser
@@ -262,5 +312,9 @@ class TestLearning:
             learn_prior(self.TASKS, procedure="arms")
         with pytest.raises(InvalidInputError, match="Gaussian below it already"):
             learn_prior(self.TASKS, network="arms", predicts="residual", procedure=SHORT)
+        with pytest.raises(InvalidInputError, match="no final_steps"):
+            Procedure.named("arms", final_steps=10)
+        with pytest.raises(InvalidInputError, match="play_tasks"):
+            Procedure.named("arms", play_tasks=0)
         with pytest.raises(InvalidInputError, match="options of arms"):
             learn_prior(self.TASKS, network="arms", procedure=SHORT, options={"wide": 3})

@@ -75,7 +75,7 @@ def learning_progress(what: str) -> Iterator[Callable[[learning.Progress], None]
 
         def show(now: learning.Progress) -> None:
             phase = f": {now.phase} ({now.number}/{now.phases})" if now.phases > 1 else ""
-            score = "" if math.isnan(now.score) else f", held-out CRPS {now.score:.4f}"
+            score = "" if math.isnan(now.score) else f", held-out score {now.score:.4f}"
             advance(now.done, f"loss {now.loss:.4f}{score}", now.steps, f"{what}{phase}")
 
         yield show

@@ -97,9 +97,12 @@ def _metadata(metadata: dict[str, Any]) -> dict[str, str]:
     if not isinstance(told, dict):
         return rows
     try:
-        rows["held-out CRPS, error of the mean"] = (
-            f"{told['held_out_crps']:.4g}, {told['held_out_rmse']:.4g}"
-        )
+        if told.get("held_out_regret") is not None:
+            rows["held-out regret of a round"] = f"{told['held_out_regret']:.4g}"
+        else:
+            rows["held-out CRPS, error of the mean"] = (
+                f"{told['held_out_crps']:.4g}, {told['held_out_rmse']:.4g}"
+            )
         rows["arms never observed, seldom calibrated"] = (
             f"{len(told['arms_never_observed'])}, {len(told['arms_seldom_calibrated'])}"
         )

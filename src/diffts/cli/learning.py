@@ -45,6 +45,8 @@ def make_plan(
     from diffts.learning import PROCEDURES, TrainingConfig
     from diffts.validation import one_of
 
+    if network == ARMS and (procedure is not None or sure is not None or paper):
+        raise InvalidInputError("network 'arms' has its own procedure: no other can be asked for")
     named = PROCEDURES[one_of("procedure", procedure or "default", PROCEDURES)]
     if sure is not None and sure != "auto":
         try:

@@ -79,32 +79,32 @@ class FactorGaussian(eqx.Module):
         self.own = jnp.asarray(own, jnp.float32)
 
     def given(self, observation: Observation) -> FactorPosterior:
-        """The posterior; gradients stop here."""
+        """The posterior; a function of the observation alone, since the Gaussian is not trained."""
+        mean, loadings, own = map(jax.lax.stop_gradient, (self.mean, self.loadings, self.own))
         precision = observation.precision
-        unexplained = 1.0 / (1.0 + self.own * precision)  # 1 - g
+        unexplained = 1.0 / (1.0 + own * precision)  # 1 - g
         weight = precision * unexplained
-        residual = jnp.where(precision > 0, observation.mean - self.mean, 0.0)
+        residual = jnp.where(precision > 0, observation.mean - mean, 0.0)
         with jax.default_matmul_precision("highest"):  # small differences of large numbers
-            information = (self.loadings * weight[:, None]).T @ self.loadings
-            covariance = inverse(jnp.eye(self.loadings.shape[1]) + information)
-            factors = covariance @ (self.loadings.T @ (weight * residual))
-            shared = self.loadings @ factors
-            uncertain = jnp.sum((self.loadings @ covariance) * self.loadings, axis=1)
+            information = (loadings * weight[:, None]).T @ loadings
+            covariance = inverse(jnp.eye(loadings.shape[1]) + information)
+            factors = covariance @ (loadings.T @ (weight * residual))
+            shared = loadings @ factors
+            uncertain = jnp.sum((loadings @ covariance) * loadings, axis=1)
         own_part = jnp.where(precision > 0, (1.0 - unexplained) * (residual - shared), 0.0)
-        own_variance = self.own * unexplained
+        own_variance = own * unexplained
         std = jnp.sqrt(jnp.maximum(own_variance + unexplained**2 * uncertain, 1e-12))
-        posterior = FactorPosterior(
-            self.mean + shared + own_part,
+        return FactorPosterior(
+            mean + shared + own_part,
             std,
             factors,
             jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), 0.0)),
             FactorNoise(
                 std=std,
-                loadings=self.loadings,
+                loadings=loadings,
                 covariance=covariance,
                 unexplained=unexplained,
                 weight=weight,
                 own_std=jnp.sqrt(own_variance),
             ),
         )
-        return jax.tree.map(jax.lax.stop_gradient, posterior)

@@ -96,9 +96,17 @@ class Marginals(eqx.Module):
         mean, std = shift + scale * self.mean, scale * self.std
         return Marginals(mean, std, quantiles, self.levels, self.joint)
 
+    def shifted(self, by: Vector) -> Marginals:
+        """Those of ``x_0 + by``."""
+        quantiles = None if self.quantiles is None else self.quantiles + by[:, None]
+        return Marginals(self.mean + by, self.std, quantiles, self.levels, self.joint)
+
     def clipped(self, low: Any, high: Any) -> Marginals:
-        """With means and quantiles within limits."""
-        quantiles = None if self.quantiles is None else jnp.clip(self.quantiles, low, high)
+        """With means and quantiles within limits, of each arm or of all."""
+        low, high = (jnp.broadcast_to(jnp.asarray(one), self.mean.shape) for one in (low, high))
+        quantiles = self.quantiles
+        if quantiles is not None:
+            quantiles = jnp.clip(quantiles, low[:, None], high[:, None])
         mean = jnp.clip(self.mean, low, high)
         return Marginals(mean, self.std, quantiles, self.levels, self.joint)
 

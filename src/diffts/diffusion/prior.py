@@ -204,10 +204,15 @@ class DiffusionPrior(eqx.Module):
     ) -> tuple[PosteriorSampler, int]:
         """Sampler and length of its chain; where None is given, what suits the denoiser."""
         longest = self.schedule.n_steps
+        default = self.denoiser.default_steps
         if sampler is None:
             sampler = self.denoiser.default_sampler
-            steps = self.denoiser.default_steps if steps is None else steps
-        return as_sampler(sampler), longest if steps is None else min(steps, longest)
+        elif sampler != self.denoiser.default_sampler:
+            default = None
+        chosen = as_sampler(sampler)
+        if steps is not None:
+            return chosen, whole_number("steps", steps, 1, longest)
+        return chosen, longest if default is None else min(default, longest)
 
     def marginals(self, evidence: Evidence) -> Marginals | None:
         """What is thought of each arm of one task, without any draw; for use inside ``jit``.
@@ -216,10 +221,14 @@ class DiffusionPrior(eqx.Module):
         """
         if not isinstance(self.denoiser, ConditionalDenoiser):
             return None
-        units = self.units
-        observation = Observation.of_evidence(units.standardise(evidence))
-        answer = self.denoiser.given(observation).clipped(*units.limits)
-        return answer.scaled(units.shift, units.scale)
+        units, standard = self.units, self.units.standardise(evidence)
+        # What was seen beyond the limits counts as their edge for all other arms, and as itself for
+        # its own: as in a chain of draws.
+        edge = units.limits.of_estimate(standard.mean)
+        seen = Evidence(edge, standard.std, standard.mask)
+        answer = self.denoiser.given(Observation.of_evidence(seen)).clipped(*units.limits)
+        beyond = jnp.where(standard.mask, standard.mean - edge, 0.0)
+        return answer.shifted(beyond).scaled(units.shift, units.scale)
 
     def posterior_sample(
         self,
@@ -333,11 +342,18 @@ def _draw_rows(
     return jax.vmap(one)(jnp.asarray(row), evidence)
 
 
+#: Where a network's weights are: of a :class:`NetworkDenoiser`, and of an :class:`ArmDenoiser`.
+_WEIGHTS = (
+    ".denoiser.network",
+    *(f".denoiser.{name}" for name in ("inward", "blocks", "outward", "first", "second", "third")),
+)
+
+
 def _with_weights_as(
     kind: type[np.floating[Any]], arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
     """The arrays, with the network's weights in another precision."""
-    networks = {name: a for name, a in arrays.items() if name.startswith(".denoiser.network")}
+    networks = {name: a for name, a in arrays.items() if name.startswith(_WEIGHTS)}
     return {**arrays, **{n: a.astype(kind) for n, a in networks.items() if a.dtype.kind == "f"}}
 
 

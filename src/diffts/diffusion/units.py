@@ -55,9 +55,13 @@ class Limits(NamedTuple):
 
     def of_draw(self, x_0: Float[Array, " K"], evidence: Evidence) -> Float[Array, " K"]:
         """``x_0`` within the limits; an arm that was observed beyond them, up to what was seen."""
+        return jnp.clip(x_0, *self.around(evidence))
+
+    def around(self, evidence: Evidence) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
+        """The limits of each arm: wide enough for what was seen of it."""
         low = jnp.where(evidence.mask, jnp.minimum(self.low, evidence.mean), self.low)
         high = jnp.where(evidence.mask, jnp.maximum(self.high, evidence.mean), self.high)
-        return jnp.clip(x_0, low, high)
+        return low, high
 
 
 class Units(NamedTuple):

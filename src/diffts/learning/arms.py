@@ -29,12 +29,14 @@ from diffts.diffusion.networks.arm_network import LEVELS, ArmDenoiser
 from diffts.diffusion.observation import Observation
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import NoiseLevel
+from diffts.errors import InvalidInputError
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.held_out import HeldOut, Score
 from diffts.learning.play import Played, play, turns_until
 from diffts.learning.procedure import Passes, Phase, Procedure, Standardised
 from diffts.learning.training import Objective, TrainingConfig, random_batch
 from diffts.seeding import KeyArray
+from diffts.validation import whole_number
 
 #: Standard deviations of one reward, in those of a task's means: from next to none to nearly all.
 LEAST_NOISE, MOST_NOISE = 0.1, 3.0
@@ -175,6 +177,7 @@ class ArmProcedure(Procedure):
 
     selects: ClassVar[bool] = True
     starts_anew: ClassVar[bool] = True
+    judged_by: ClassVar[str] = "regret"
 
     warmup_steps: int = 8000
     rounds: int = 1
@@ -192,6 +195,16 @@ class ArmProcedure(Procedure):
     play_rounds: int = 1000
     judged_tasks: int = 200
     arms_of_a_round: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("most_factors", "play_tasks", "play_rounds", "judged_tasks"):
+            whole_number(name, getattr(self, name), 1)
+        whole_number("arms_of_a_round", self.arms_of_a_round, 1)
+        if self.sampler != "merged" or self.final_steps or self.sure:
+            raise InvalidInputError(
+                "procedure 'arms': draws by 'merged', and has no final_steps and no sure"
+            )
 
     def scaled_to(self, steps: int) -> ArmProcedure:
         """The same procedure with so many gradient steps in all."""
@@ -227,12 +240,11 @@ class ArmProcedure(Procedure):
         known: Bool[Array, "N K"],
     ) -> MergedTasks:
         """Tasks, and histories of some of them as the prior of the phase's beginning plays."""
-        key = past.draw_key(phase)
+        key = past.key(2_000_000 + phase.number)  # not that of the draws
         rows = jax.random.permutation(key, draws.shape[1])[: self.play_tasks]
         tasks, play_key = draws[0, rows], jax.random.fold_in(key, 1)
         played = self.played(now.denoiser, tasks, known[rows], play_key)
-        # Turns grow geometrically; every third of them tells enough.
-        return MergedTasks(draws, known, rows, played.mean[::3], played.precision[::3])
+        return MergedTasks(draws, known, rows, played.mean, played.precision)
 
     def played(
         self,
@@ -246,7 +258,8 @@ class ArmProcedure(Procedure):
         noise_key, play_key = jax.random.split(key)
         noise = random_noise(noise_key, len(tasks))
         rounds, arms = self.play_rounds, self.arms_of_a_round
-        return play(denoiser, tasks, noise, play_key, rounds, arms, known)
+        # Turns grow geometrically; every third of them tells enough.
+        return play(denoiser, tasks, noise, play_key, rounds, arms, known, every=3)
 
     def calibrate(
         self, past: Standardised, denoiser: Denoiser, number: int, final: bool
@@ -255,7 +268,7 @@ class ArmProcedure(Procedure):
         del number
         if not final:
             return jnp.zeros((past.schedule.n_steps, denoiser.n_arms))
-        if past.is_exact:
+        if past.is_judged_exactly:
             data = past.calibration.mean
             return calibrate(denoiser, data, schedule=past.schedule, seed=past.seed + 1)
         return calibrate_imperfect(
@@ -271,26 +284,27 @@ class ArmProcedure(Procedure):
         """Play and draws before a phase, play for a score; no pass goes backwards."""
         turns = len(turns_until(self.play_rounds))
         tasks, others = len(past.train.mean), len(past.calibration.mean)
-        drawn = 0 if past.is_exact else (self.sampler_steps or 100) * self.draws * tasks
+        drawn = (self.sampler_steps or 100) * self.draws * min(tasks, self.tasks_per_round or tasks)
+        drawn = 0 if past.is_exact else drawn
         played = turns * min(self.play_tasks, tasks)
         judged = turns * min(self.judged_tasks, others)
-        return Passes(drawn + played, judged, past.schedule.n_steps * 2 * others)
+        return Passes(played, drawn + played, judged, past.schedule.n_steps * 2 * others)
 
-    def judged_by(self, past: Standardised) -> str:
-        """By decisions."""
-        del past
-        return "regret"
+    def score(self, past: Standardised, held_out: HeldOut | None, prior: DiffusionPrior) -> Score:
+        """Regret of a round on held-out tasks, among the arms that were observed of them.
 
-    def score(self, past: Standardised, held_out: HeldOut, prior: DiffusionPrior) -> Score:
-        """Regret of a round on held-out tasks, among the arms that were observed of them."""
+        Where these were observed with noise, what is played are draws under the factor Gaussian:
+        a judge that is kinder to what a Gaussian drew.
+        """
         del held_out
         some = slice(None, self.judged_tasks)
-        tasks = past.calibration.mean if past.is_exact else past.few_calibration_draws[0]
+        exact = past.is_judged_exactly
+        tasks = past.calibration.mean if exact else past.few_calibration_draws[0]
         played = self.played(
             prior.denoiser,
             jnp.asarray(tasks[some], jnp.float32),
             jnp.asarray(past.calibration.mask[some]),
-            past.key(2),
+            past.key(3_000_000),
         )
         regret = np.asarray(played.regret, np.float64)
         return Score(float(regret.mean()), float("nan"), float(regret.std() / np.sqrt(len(regret))))

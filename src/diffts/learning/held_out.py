@@ -59,7 +59,7 @@ def score(
     prior: DiffusionPrior,
     held_out: HeldOut,
     *,
-    sampler: str | PosteriorSampler | None = "moment-damped",
+    sampler: str | PosteriorSampler = "moment-damped",
     steps: int = 20,
     draws: int = 4,
     seed: Seed = 0,

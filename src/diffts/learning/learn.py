@@ -46,7 +46,7 @@ class Progress(NamedTuple):
         done: gradient steps done in it.
         steps: gradient steps of it.
         loss: mean training loss of the last block.
-        score: last held-out CRPS, in the user's units; NaN before the first, and for exact data.
+        score: last held-out score (CRPS or regret) in the user's units; NaN before the first.
     """
 
     phase: str
@@ -349,7 +349,7 @@ def _account(learning: Learning, state: LearningState) -> dict[str, Any]:
     if done:
         kept = min(done, key=lambda i: scores[i, 0]) if learning.how.selects else done[-1]
     assert isinstance(learning.how, Procedure)
-    names = (learning.how.judged_by(past), "rmse", "stderr")
+    names = (learning.how.judged_by, "rmse", "stderr")
     told = [
         {name: value for name, value in zip(names, row, strict=True) if not np.isnan(value)}
         for row in scores

@@ -56,7 +56,8 @@ class Learning:
         self.held_out: HeldOut | None = None
         self.scored: list[int] = []
         if every := how.score_every:
-            self.held_out = hide(past.calibration, seed=past.seed + 4)
+            if isinstance(how, Procedure) and how.judged_by == "crps":
+                self.held_out = hide(past.calibration, seed=past.seed + 4)
             # Every so many steps of a phase, and at its end.
             for phase, end in zip(self.phases, self.ends, strict=True):
                 self.scored += [*range(end - phase.steps + every, end, every), end]
@@ -129,7 +130,6 @@ class Learning:
 
     def score(self, denoiser: TrainedDenoiser, tau: Float[Array, "L K"]) -> Score:
         """Held-out score, standardised."""
-        assert self.held_out is not None
         assert isinstance(self.how, Procedure)
         return self.how.score(self.past, self.held_out, self.past.prior(denoiser, tau))
 

@@ -26,7 +26,7 @@ PATIENCE = 20
 
 
 class Played(NamedTuple):
-    """Histories of N tasks after each of some turns, and the regret of the last.
+    """Histories of N tasks after each of some turns, and their regret.
 
     Attributes:
         mean: means of the rewards so far, ``(turns, N, K)``; 0 where an arm was not pulled.
@@ -59,6 +59,7 @@ def play(
     rounds: int,
     arms_of_a_round: int = 1,
     among: Bool[Array, "N K"] | None = None,
+    every: int = 1,
     batch: int = 500,
 ) -> Played:
     """Play standardised tasks, each with a noise level of its own.
@@ -71,6 +72,7 @@ def play(
         rounds: pulls of a task.
         arms_of_a_round: how many arms a round pulls, each with a reward: the best of them all.
         among: arms that may be pulled; all by default. Regret is that to the best of them.
+        every: of so many turns one is kept, the last one always.
         batch: tasks played at once.
     """
     pulls = jnp.asarray(turns_until(rounds), jnp.float32)
@@ -79,9 +81,11 @@ def play(
     for first in range(0, len(tasks), batch):
         rows = np.minimum(np.arange(first, first + min(batch, len(tasks))), len(tasks) - 1)
         keys = jax.random.split(jax.random.fold_in(key, first), len(rows))
-        parts.append(
-            _play(denoiser, tasks[rows], noise_std[rows], among[rows], keys, pulls, arms_of_a_round)
+        part = _play(
+            denoiser, tasks[rows], noise_std[rows], among[rows], keys, pulls, arms_of_a_round
         )
+        kept = slice((len(pulls) - 1) % every, None, every)
+        parts.append(Played(part.mean[kept], part.precision[kept], part.regret))
     mean, precision, regret = (
         jnp.concatenate(leaves, axis=axis)
         for leaves, axis in zip(zip(*parts, strict=True), (1, 1, 0), strict=True)

@@ -56,11 +56,13 @@ class Passes(NamedTuple):
     """Rows that go through the network beside gradient steps, roughly.
 
     Attributes:
-        phase: in what comes before a phase after the first.
+        first: in what comes before the first phase.
+        phase: in what comes before each other one.
         score: in one held-out score, with its calibration.
         final: in the calibration at the end.
     """
 
+    first: float
     phase: float
     score: float
     final: float
@@ -84,7 +86,12 @@ class Standardised:
     @property
     def is_exact(self) -> bool:
         """Whether every arm of every training task is known without noise."""
-        return bool(self.train.mask.all()) and not bool((self.train.std > 0).any())
+        return _is_exact(self.train)
+
+    @property
+    def is_judged_exactly(self) -> bool:
+        """The same of the calibration tasks."""
+        return _is_exact(self.calibration)
 
     @cached_property
     def factors(self) -> FactorFit:
@@ -112,6 +119,10 @@ class Standardised:
     def few_calibration_draws(self) -> np.ndarray:
         """Two draws of each task, the same for every calibration on the way."""
         return self.calibration_draws(2)
+
+
+def _is_exact(evidence: Evidence) -> bool:
+    return bool(evidence.mask.all()) and not bool((evidence.std > 0).any())
 
 
 @dataclass(frozen=True)
@@ -180,6 +191,8 @@ class Procedure(abc.ABC):
     selects: ClassVar[bool] = False
     #: Whether each phase starts Adam anew, from the averaged weights.
     starts_anew: ClassVar[bool] = False
+    #: What :meth:`score` looks at: 'crps' of hidden entries, or 'regret'.
+    judged_by: ClassVar[str] = "crps"
 
     warmup_steps: int = 9000
     rounds: int = 2
@@ -244,17 +257,12 @@ class Procedure(abc.ABC):
         drawn = BOTH_WAYS * chain * self.draws * min(tasks, self.tasks_per_round or tasks)
         # Two draws of each task at every level; then 4 chains of 20 steps.
         scored = levels * 2 * others + BOTH_WAYS * 20 * 4 * others
-        return Passes(drawn, scored, levels * FINAL_DRAWS * others)
+        return Passes(0.0, drawn, scored, levels * FINAL_DRAWS * others)
 
-    def judged_by(self, past: Standardised) -> str:
-        """What :meth:`score` looks at: 'crps', or 'regret'."""
-        del past
-        return "crps"
-
-    def score(self, past: Standardised, held_out: HeldOut, prior: DiffusionPrior) -> Score:
+    def score(self, past: Standardised, held_out: HeldOut | None, prior: DiffusionPrior) -> Score:
         """How good a prior is by what was held out; drawn in one way for all that are compared."""
-        sampler = None if prior.denoiser.default_sampler == "merged" else "moment-damped"
-        return score(prior, held_out, sampler=sampler, seed=past.seed + 2)
+        assert held_out is not None
+        return score(prior, held_out, seed=past.seed + 2)
 
     @property
     @abc.abstractmethod

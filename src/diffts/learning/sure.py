@@ -44,6 +44,8 @@ def choose_sure(
     Returns:
         The chosen prior, and the held-out CRPS of each λ (in the user's units, smaller is better).
     """
+    if how.get("network") == "arms":
+        raise InvalidInputError("network 'arms' has no weight λ to choose")
     if not candidates:
         raise InvalidInputError("candidates: none given")
     priors: dict[float, DiffusionPrior] = {}

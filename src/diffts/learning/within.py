@@ -98,7 +98,8 @@ def work(learning: Learning) -> float:
     how = learning.how
     assert isinstance(how, Procedure)
     passes = how.passes(learning.past)
-    beside = (len(learning.phases) - 1) * passes.phase + len(learning.scored) * passes.score
+    beside = passes.first + (len(learning.phases) - 1) * passes.phase
+    beside += len(learning.scored) * passes.score
     return learning.ends[-1] + beside / _rows(how) + last_calibration(learning)
 
 

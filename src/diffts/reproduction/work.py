@@ -90,6 +90,8 @@ class ProblemData:
             return Made({}, {"rank": fitted.rank}, [fitted._asdict()])
 
         _, arrays = self._fitted(data, "factors", fit)
+        if "loadings" not in arrays:  # kept by an earlier version, which did not keep the factors
+            return fit_start(*self.past(data))
         return FactorFit(**arrays)
 
     def _fitted(self, data: str, what: str, fit: Callable[[], Made]) -> tuple[Any, Arrays]:

@@ -82,7 +82,9 @@ class DiffusionBelief(HistoryBelief):
     ) -> Float[Array, " K"]:
         """That of the draws, if no pass gives it."""
         known = self._marginals(state)
-        return quantile_of(draws, level) if known is None else self.within(known.quantile(level))
+        if known is None or known.quantiles is None:  # mean and spread alone say too little
+            return quantile_of(draws, level)
+        return self.within(known.quantile(level))
 
     def _marginals(self, state: HistoryState) -> Marginals | None:
         """What one pass says of each arm."""

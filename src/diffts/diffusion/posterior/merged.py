@@ -31,5 +31,5 @@ class MergedSampler(PosteriorSampler):
         """One reverse step under both."""
         assert isinstance(denoiser, LimitedDenoiser)
         latent = Observation.of_latent(x, step.transition.source)
-        x_0 = denoiser.given(latent.merged(Observation.of_evidence(evidence)))
+        x_0 = denoiser.given(latent.merged(Observation.of_evidence(evidence)), evidence)
         return step_around(x_0, key, x, step, evidence)

@@ -89,14 +89,17 @@ class LimitedDenoiser(Denoiser):
         """The denoiser's estimate, clipped."""
         return self.limits.of_estimate(self.denoiser(x, level))
 
-    def given(self, observation: Observation) -> Marginals:
-        """What a denoiser that takes a noise level of each arm thinks, clipped."""
+    def given(self, observation: Observation, evidence: Evidence) -> Marginals:
+        """What a denoiser that takes a noise level of each arm thinks, clipped.
+
+        An arm that was observed beyond the limits, up to what was seen.
+        """
         if not isinstance(self.denoiser, ConditionalDenoiser):
             raise InvalidInputError(
                 f"sampler: 'merged' needs a denoiser that takes evidence as noise (network 'arms', "
                 f"or an exact one); this prior has a {type(self.denoiser).__name__}"
             )
-        return self.denoiser.given(observation).clipped(*self.limits)
+        return self.denoiser.given(observation).clipped(*self.limits.around(evidence))
 
     def of_gaussian(self, push: Float[Array, " K"], precision: Float[Array, " K"]) -> Marginals:
         """What a Gaussian with the prior's covariance thinks. It is a difference: not clipped."""
