@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 from benchmarks.decision_tables import errors, table
 
 ROOT = Path(__file__).parent.parent
@@ -37,3 +38,15 @@ def test_sentences_have_figures_of_the_files():
     thompson = regret("decisions/popular-niche.json", "thompson")["regret"]["1000"]
     assert f"Thompson sampling has {thompson:.1f}" in PAGE
     assert f"it has {regret('rules/exact-popular-niche.json', 'thompson')['regret']:.1f}\n" in PAGE
+
+
+def test_bernoulli_beside_the_best_number():
+    page = (ROOT / "docs/which-rule.md").read_text().replace("\n", " ")
+    for file in ("bidding-noises", "bidding-imperfect-noises"):
+        rows = json.loads((ROOT / f"results/decisions/{file}.json").read_text())["rows"]
+        of_tasks = {row["noise"]: np.array(row["regret_of_tasks"]) for row in rows}
+        word = of_tasks.pop("bernoulli")
+        best = min(of_tasks.values(), key=np.mean)
+        gap = 100 * (word - best) / best.mean()
+        told = f"{gap.mean():+.1f}% (± {gap.std(ddof=1) / np.sqrt(len(gap)):.1f}"
+        assert told in page
