@@ -2,15 +2,20 @@
 
 python -m benchmarks.decisions [--problem NAME]… [--data exact|imperfect]… [--seeds N] [--out FILE]
 
-On development tasks, one prior for each training seed; baselines from the same data by the same
-rules. A row for each policy and rule: regret after 40, 100, 300 and 1000 rounds, its standard error
-over tasks, and the 95th percentile of a task. For priors also the errors τ of the denoiser at some
-steps and the largest entry of a hundred draws, in the user's units.
+On development tasks, one prior for each training seed, learned side by side; baselines from the
+same data by the same rules. A row for each policy and rule: regret after 40, 100, 300 and 1000
+rounds, its standard error over tasks, and the 95th percentile of a task. For priors also the errors
+τ of the denoiser at some steps and the largest entry of a hundred draws, in the user's units.
+
+--wrong learns from past tasks that tell the wrong story, for everybody alike: 'permuted' (another
+order of the arms) or 'other-law' (a factor Gaussian of the same mean and spread).
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import hashlib
 import json
 import os
 import time
@@ -24,19 +29,21 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from benchmarks.measuring import command
+from diffts.bandits import RULES as ALL_RULES
 from diffts.bandits.noise import number_or_word
 from diffts.bandits.simulation import Simulation
 from diffts.circumstances import circumstances
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.experiments.compare import Comparison, as_known
-from diffts.learning import Procedure, learn_prior
-from diffts.problems import Corruption, Problem, get_problem
+from diffts.learning import Lesson, Procedure, learn_priors
+from diffts.problems import Corruption, Problem, TaskSets, get_problem
 
 PROBLEMS = ("popular-niche", "labeled-arms-common", "labeled-arms", "maze", "bidding")
 RULES = ("default", "thompson")
 BASELINES = ("gts-full", "gts-diag", "gmmts-10", "gmmts-25", "ucb1")
 ROUNDS = (40, 100, 300, 1000)
 STEPS = (1, 2, 5, 10, 20, 40, 70)
+WRONG = ("permuted", "other-law")
 
 
 def main() -> None:
@@ -47,9 +54,10 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--noise", action="append", help="assumed: a number, auto or bernoulli")
-    parser.add_argument("--rule", action="append", choices=RULES)
+    parser.add_argument("--rule", action="append", choices=sorted(ALL_RULES))
     parser.add_argument("--baseline", action="append", help="none for none; default: all")
     parser.add_argument("--past-tasks", type=int, help="learn from so many; default: all")
+    parser.add_argument("--wrong", choices=WRONG, help="learn from past tasks of another law")
     parser.add_argument("--procedure", type=json.loads, default={}, help="JSON: changes to it")
     parser.add_argument("--network", type=json.loads, default={}, help="JSON: sizes of the network")
     parser.add_argument("--keep", type=Path, help="where learned priors are kept")
@@ -70,19 +78,18 @@ def race(name: str, data: str, options: argparse.Namespace) -> Iterator[dict[str
     """Priors of all seeds and the baselines, by all rules and with all noises."""
     problem = get_problem(name)
     sets = problem.sets_for_choices()
-    sets = sets._replace(train=sets.train[: options.past_tasks])
+    sets = as_told(sets._replace(train=sets.train[: options.past_tasks]), options.wrong)
     past, other = (
         as_known(sets, Corruption(), 0) if data == "imperfect" else (sets.train, sets.calibration)
     )
-    tasks = problem.development(options.tasks, beside=sets)
+    tasks = problem.development(options.tasks, beside=problem.sets_for_choices())
     noises = [number_or_word(one) for one in options.noise or [str(problem.noise_std)]]
     rules = options.rule or RULES
     same = {"problem": name, "data": data, "tasks": options.tasks}
-    for seed in range(options.first_seed, options.first_seed + options.seeds):
-        kept = None if options.keep is None else options.keep / f"{name}-{data}-{seed}"
-        started = time.perf_counter()
-        prior = learned(problem, past, other, seed, kept, options)
-        about = {"learning_seconds": time.perf_counter() - started, **described(prior)}
+    if options.wrong is not None:
+        same["wrong"] = options.wrong
+    for seed, (prior, seconds) in learned(problem, data, past, other, options).items():
+        about = {"learning_seconds": seconds, **described(prior)}
         for noise in noises:
             comparison = Comparison(problem, past, tasks, problem.horizon, noise)
             for rule in rules:
@@ -102,20 +109,53 @@ def race(name: str, data: str, options: argparse.Namespace) -> Iterator[dict[str
                 yield same | about | measured(run)
 
 
+def as_told(sets: TaskSets, wrong: str | None) -> TaskSets:
+    """Past tasks as somebody tells them who is wrong about them."""
+    if wrong is None:
+        return sets
+    rng = np.random.default_rng(1)
+    n_arms = sets.train.shape[1]
+    if wrong == "permuted":
+        order = rng.permutation(n_arms)
+        return sets._replace(train=sets.train[:, order], calibration=sets.calibration[:, order])
+    loadings = rng.normal(size=(5, n_arms)) / np.sqrt(10.0)
+
+    def drawn(tasks: Any) -> Any:
+        factors, own = rng.normal(size=(len(tasks), 5)), rng.normal(size=tasks.shape)
+        standard = factors @ loadings + own * np.sqrt(0.5)
+        values = sets.train.mean() + sets.train.std() * standard
+        return values.astype(np.float32)
+
+    return sets._replace(train=drawn(sets.train), calibration=drawn(sets.calibration))
+
+
 def learned(
-    problem: Problem, past: Any, other: Any, seed: int, kept: Path | None, options: Any
-) -> DiffusionPrior:
-    """The prior of one seed; read, if it was kept."""
-    if kept is not None and kept.exists():
-        return DiffusionPrior.load(kept)
-    advice = problem.suggested_arms | options.procedure
-    how = Procedure.named("arms", **advice)
-    prior = learn_prior(
-        past, other, network="arms", procedure=how, options=options.network, seed=seed
-    )
-    if kept is not None:
-        prior.save(kept, half=True)
-    return prior
+    problem: Problem, data: str, past: Any, other: Any, options: argparse.Namespace
+) -> dict[int, tuple[DiffusionPrior, float]]:
+    """The priors of all seeds, and the seconds that they took together; read, if they were kept."""
+    advice = problem.suggested_arms
+    how = Procedure.named("arms", **{**advice.procedure, **options.procedure})
+    sizes = {**advice.options, **options.network}
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    # What was learned in another way has another name.
+    told = json.dumps([dataclasses.asdict(how), sizes, options.past_tasks, options.wrong])
+    digest = hashlib.sha256(told.encode()).hexdigest()[:8]
+    kept = {
+        seed: None
+        if options.keep is None
+        else options.keep / f"{problem.name}-{data}-{digest}-{seed}"
+        for seed in seeds
+    }
+    if all(path is not None and path.exists() for path in kept.values()):
+        return {seed: (DiffusionPrior.load(path), 0.0) for seed, path in kept.items() if path}
+    started = time.perf_counter()
+    lessons = [Lesson(past, other, how, seed=seed) for seed in seeds]
+    priors = learn_priors(lessons, network="arms", options=sizes)
+    for path, prior in zip(kept.values(), priors, strict=True):
+        if path is not None:
+            prior.save(path, half=True)
+    seconds = time.perf_counter() - started
+    return {seed: (prior, seconds) for seed, prior in zip(seeds, priors, strict=True)}
 
 
 def described(prior: DiffusionPrior) -> dict[str, Any]:

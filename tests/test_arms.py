@@ -84,6 +84,16 @@ class TestObservation:
         for deviate, value in ((-1, -3.0), (0, 1.0), (1, 1.5), (2, 2.0), (3, 2.5), (-2, -3.5)):
             assert float(known.at(jnp.full(1, float(deviate)))[0]) == pytest.approx(value)
 
+    @pytest.mark.parametrize(
+        ("std", "last", "value"), [(0.5, 1.2, 1.3), (0.5, 1.0, 1.025), (0.1, 2.0, 2.1)]
+    )
+    def test_tails_go_on_as_quantiles_did_never_flat_never_wider_than_a_gaussian(
+        self, std, last, value
+    ):
+        levels = (-1.0, 0.0, 2.0)
+        known = Marginals(jnp.zeros(1), jnp.full(1, std), jnp.array([[-3.0, 1.0, last]]), levels)
+        assert float(known.at(jnp.full(1, 3.0))[0]) == pytest.approx(value)
+
 
 class TestFactorGaussian:
     def test_the_inverse_is_one(self):

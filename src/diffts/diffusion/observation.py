@@ -23,6 +23,8 @@ from diffts.seeding import KeyArray
 
 #: No observation is more precise, standardised: an exact one counts as this.
 MOST_PRECISE = 1e10
+#: Beyond the outermost quantiles, a deviate moves a value by this share of the standard deviation.
+FLATTEST = 0.05
 
 
 class Observation(eqx.Module):
@@ -121,8 +123,11 @@ class Marginals(eqx.Module):
         )
         inside = jnp.clip(deviate, levels[0], levels[-1])
         share = (inside - levels[right - 1]) / (levels[right] - levels[right - 1])
-        # Beyond the outermost levels a Gaussian tail: no value is out of reach for ever.
-        return low + share * (high - low) + self.std * (deviate - inside)
+        # Beyond the outermost levels it goes on as it did before them, but never flat: no value is
+        # out of reach for ever; and no wider than a Gaussian.
+        slope = (high - low) / (levels[right] - levels[right - 1])
+        slope = jnp.clip(slope, FLATTEST * self.std, self.std)
+        return low + share * (high - low) + slope * (deviate - inside)
 
 
 class ConditionalDenoiser(Denoiser):

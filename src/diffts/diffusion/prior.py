@@ -345,7 +345,7 @@ def _draw_rows(
 #: Where a network's weights are: of a :class:`NetworkDenoiser`, and of an :class:`ArmDenoiser`.
 _WEIGHTS = (
     ".denoiser.network",
-    *(f".denoiser.{name}" for name in ("inward", "blocks", "outward", "first", "second", "third")),
+    *(f".denoiser.{name}" for name in ("over", "first", "second", "third")),
 )
 
 

@@ -36,7 +36,8 @@ class LearningPlan:
     def network_for(self, problem: Problem) -> dict[str, Any]:
         """Network, options and prediction: this plan's, else the problem's own advice."""
         if self.network == "arms":
-            return {"network": "arms", "options": self.options}
+            advice = problem.suggested_arms
+            return {"network": "arms", "options": {**advice.options, **self.options}}
         advice = problem.suggested_network or SuggestedNetwork("residual-mlp")
         if self.network not in (None, advice.name):
             advice = SuggestedNetwork(str(self.network))
@@ -62,7 +63,7 @@ class LearningPlan:
         """
         how = {"seed": seed, "checkpoint": checkpoint, **self.network_for(problem)}
         if self.network == "arms":  # one procedure for both kinds of data
-            procedure = Procedure.named("arms", **problem.suggested_arms)
+            procedure = Procedure.named("arms", **problem.suggested_arms.procedure)
             how |= {"procedure": procedure.scaled(self.config.steps / TrainingConfig.steps)}
             return learn_prior(past, calibration, on_progress=on_progress, **how)
         if self.choose_sure:

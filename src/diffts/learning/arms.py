@@ -176,6 +176,8 @@ class ArmProcedure(Procedure):
     """
 
     selects: ClassVar[bool] = True
+    judges_draws: ClassVar[bool] = False
+    calibrates_last: ClassVar[bool] = True
     starts_anew: ClassVar[bool] = True
     judged_by: ClassVar[str] = "regret"
 

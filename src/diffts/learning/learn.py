@@ -248,7 +248,7 @@ def _standardised(
 ) -> Standardised:
     seed = whole_number("seed", lesson.seed, 0, MOST_SEED)
     if like is not None:
-        return replace(like, seed=seed, given_factors=lesson.start)
+        return replace(like, seed=seed, given_factors=lesson.start or like.given_factors)
     train, other = _split(lesson.past, lesson.calibration, seed)
     units = Units.of_past(train)
     standard = units.standard_past
@@ -347,7 +347,7 @@ def _account(learning: Learning, state: LearningState) -> dict[str, Any]:
     done = [i for i in range(len(scores)) if not np.isnan(scores[i, 0])]
     kept: int | None = None  # nothing was scored before learning was stopped
     if done:
-        kept = min(done, key=lambda i: scores[i, 0]) if learning.how.selects else done[-1]
+        kept = min(done, key=lambda i: scores[i, 0]) if learning.selects else done[-1]
     assert isinstance(learning.how, Procedure)
     names = (learning.how.judged_by, "rmse", "stderr")
     told = [

@@ -38,6 +38,7 @@ class OurProcedure(Procedure):
     """
 
     selects: ClassVar[bool] = True
+    calibrates_last: ClassVar[bool] = True
     starts_anew: ClassVar[bool] = True
 
     sampler: str = "moment-damped"

@@ -52,6 +52,7 @@ class Learning:
     def __init__(self, past: Standardised, how: HowToLearn, denoiser: TrainedDenoiser) -> None:
         self.past, self.how, self.denoiser = past, how, denoiser
         self.phases = how.phases()
+        self.selects = how.selects and (past.is_judged_exactly or how.judges_draws)
         self.ends = [int(end) for end in np.cumsum([phase.steps for phase in self.phases])]
         self.held_out: HeldOut | None = None
         self.scored: list[int] = []
@@ -120,7 +121,7 @@ class Learning:
         Before the first held-out score, and without any, the weights as they are.
         """
         unscored = not bool(jnp.isfinite(state.scores[:, 0]).any())
-        if self.how.selects or unscored or state.best is None:
+        if self.how.calibrates_last or unscored or state.best is None:
             denoiser = state.training.average if unscored or state.best is None else state.best
             tau = self.how.calibrate(self.past, denoiser, len(self.scored), final=True)
             # The last step's loss is that of the weights before it: they may be lost all the same.
@@ -140,7 +141,7 @@ class Learning:
         tau = self.how.calibrate(self.past, denoiser, number, final=False)
         got = self.score(denoiser, tau)
         best = number == 0 or got.crps < float(jnp.nanmin(state.scores[:, 0]))
-        if best or not self.how.selects:
+        if best or not self.selects:
             state = replace(state, best=denoiser, best_tau=tau)
         return replace(state, scores=state.scores.at[number].set(jnp.asarray(got))), tau
 

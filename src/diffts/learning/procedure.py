@@ -133,6 +133,8 @@ class PlainTraining:
     """
 
     selects: ClassVar[bool] = False
+    judges_draws: ClassVar[bool] = False
+    calibrates_last: ClassVar[bool] = False
     starts_anew: ClassVar[bool] = False
     score_every: ClassVar[int] = 0
     patience: ClassVar[int] = 0
@@ -189,6 +191,10 @@ class Procedure(abc.ABC):
 
     #: Whether the weights with the best held-out score are kept, not the last ones.
     selects: ClassVar[bool] = False
+    #: Whether that score is fair where tasks are not known exactly; else the last weights are kept.
+    judges_draws: ClassVar[bool] = True
+    #: Whether errors are calibrated once more, at the end, with more draws than on the way.
+    calibrates_last: ClassVar[bool] = False
     #: Whether each phase starts Adam anew, from the averaged weights.
     starts_anew: ClassVar[bool] = False
     #: What :meth:`score` looks at: 'crps' of hidden entries, or 'regret'.

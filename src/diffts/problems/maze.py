@@ -19,7 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.bandits.actions import ShortestPath
 from diffts.bandits.rewards import GaussianRewards, RewardModel
 from diffts.errors import InvalidInputError
-from diffts.problems.problem import Problem, SuggestedNetwork, Tasks, fixed_array
+from diffts.problems.problem import (
+    Problem,
+    SuggestedArms,
+    SuggestedNetwork,
+    Tasks,
+    fixed_array,
+)
 from diffts.validation import float_array
 
 SIDE = 10
@@ -88,9 +94,15 @@ class Maze(Problem):
     )
 
     @property
-    def suggested_arms(self) -> dict[str, Any]:
-        """A path from corner to corner has some twenty passages."""
-        return {"arms_of_a_round": 20, "play_rounds": 300}
+    def suggested_arms(self) -> SuggestedArms:
+        """A path from corner to corner has some twenty passages.
+
+        A cell and its two edges, folded into one position, are what the U-Net sees.
+        """
+        return SuggestedArms(
+            {"arms_of_a_round": 20, "play_rounds": 300, "most_factors": 16},
+            {"grid": {**self.suggested_network.options, "folds": 1}},
+        )
 
     @property
     def actions(self) -> ShortestPath:

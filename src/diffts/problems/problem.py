@@ -44,6 +44,19 @@ class SuggestedNetwork:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class SuggestedArms:
+    """What a problem changes of the network 'arms'.
+
+    Attributes:
+        procedure: changes to how it learns.
+        options: changes to its sizes.
+    """
+
+    procedure: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Problem(abc.ABC):
     """A distribution over bandit tasks; a task is its vector ``μ ∈ R^K`` of mean rewards.
 
@@ -86,9 +99,9 @@ class Problem(abc.ABC):
         return None
 
     @property
-    def suggested_arms(self) -> dict[str, Any]:
-        """Changes to the procedure of the network 'arms' that suit these tasks."""
-        return {}
+    def suggested_arms(self) -> SuggestedArms:
+        """How the network 'arms' suits these tasks."""
+        return SuggestedArms()
 
     @property
     def pool(self) -> Tasks | None:

@@ -9,7 +9,8 @@ learned nothing yet is the Gaussian.
 from __future__ import annotations
 
 import json
-from typing import ClassVar, final
+from collections.abc import Mapping
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -19,6 +20,7 @@ from jaxtyping import Array, Float
 from scipy.special import ndtri
 
 from diffts.diffusion.factor_gaussian import FactorGaussian
+from diffts.diffusion.networks.arm_codes import DenseCodes, GridCodes
 from diffts.diffusion.observation import ConditionalDenoiser, Marginals, Observation
 from diffts.seeding import Seed, as_key
 from diffts.validation import whole_number
@@ -44,9 +46,7 @@ class ArmDenoiser(ConditionalDenoiser):
 
     Attributes:
         base: the factor Gaussian below; not trained.
-        inward, blocks, outward: the network over all arms. It reads the posterior of the factors
-            and, with ``sees_arms``, every arm's observation, and ends in ``(r + e) × code``
-            numbers; an arm's code is their product with its loadings and its own numbers.
+        over: the network over all arms: a code of each (``arm_codes.py``).
         own: numbers learned of each arm, ``(K, e)``.
         first, second, third: the function shared by all arms.
     """
@@ -56,14 +56,11 @@ class ArmDenoiser(ConditionalDenoiser):
 
     n_arms: int = eqx.field(static=True)
     base: FactorGaussian
-    inward: eqx.nn.Linear
-    blocks: tuple[tuple[eqx.nn.Linear, eqx.nn.Linear], ...]
-    outward: eqx.nn.Linear
+    over: DenseCodes | GridCodes
     own: Float[Array, "K e"]
     first: eqx.nn.Linear
     second: eqx.nn.Linear
     third: eqx.nn.Linear
-    sees_arms: bool = eqx.field(static=True)
     options: str = eqx.field(static=True)  # JSON
 
     def __init__(
@@ -76,31 +73,53 @@ class ArmDenoiser(ConditionalDenoiser):
         own: int = 8,
         hidden: int = 64,
         sees_arms: bool = True,
+        grid: Mapping[str, Any] | None = None,
         seed: Seed = 0,
     ) -> None:
+        """Draw the weights.
+
+        Args:
+            base: the factor Gaussian.
+            width: width of the network over all arms.
+            n_blocks: its residual blocks.
+            code: numbers that it says of each arm.
+            own: numbers that are learned of each arm.
+            hidden: width of the shared function.
+            sees_arms: whether the network over all arms reads them all, or the factors alone.
+            grid: where arms are a picture, its ``height``, ``width`` and the arms' ``pixels``; a
+                U-Net over it takes the place of these layers (``channels``, ``folds``).
+            seed: source of the weights.
+        """
         for name, value in (("width", width), ("code", code), ("own", own), ("hidden", hidden)):
             whole_number(name, value, 1)
         whole_number("n_blocks", n_blocks, 0)
         n_arms, rank = base.loadings.shape
-        keys = jax.random.split(as_key(seed), 6 + 2 * n_blocks)
-        self.n_arms, self.base, self.sees_arms = n_arms, base, sees_arms
-        self.inward = eqx.nn.Linear(2 * rank + (2 * n_arms if sees_arms else 0), width, key=keys[0])
-        self.outward = eqx.nn.Linear(width, code * (rank + own), key=keys[1])
-        self.own = 0.3 * jax.random.normal(keys[2], (n_arms, own))
-        self.first = eqx.nn.Linear(OF_AN_ARM + code + own, hidden, key=keys[3])
-        self.second = eqx.nn.Linear(hidden, hidden, key=keys[4])
-        third = eqx.nn.Linear(hidden, 2 + len(LEVELS), key=keys[5])
+        keys = jax.random.split(as_key(seed), 5)
+        self.n_arms, self.base = n_arms, base
+        self.over = (
+            DenseCodes(
+                n_arms,
+                rank,
+                rank + own,
+                code,
+                width=width,
+                n_blocks=n_blocks,
+                sees_arms=sees_arms,
+                key=keys[0],
+            )
+            if grid is None
+            else GridCodes(n_arms, code, key=keys[0], **grid)
+        )
+        self.own = 0.3 * jax.random.normal(keys[1], (n_arms, own))
+        self.first = eqx.nn.Linear(OF_AN_ARM + code + own, hidden, key=keys[2])
+        self.second = eqx.nn.Linear(hidden, hidden, key=keys[3])
+        third = eqx.nn.Linear(hidden, 2 + len(LEVELS), key=keys[4])
         # It starts as the Gaussian.
         self.third = jax.tree.map(jnp.zeros_like, third)
-        self.blocks = tuple(
-            (
-                eqx.nn.Linear(width, width, key=keys[6 + 2 * i]),
-                eqx.nn.Linear(width, width, key=keys[7 + 2 * i]),
-            )
-            for i in range(n_blocks)
-        )
         sizes = {"width": width, "n_blocks": n_blocks, "code": code, "own": own, "hidden": hidden}
-        self.options = json.dumps({**sizes, "sees_arms": sees_arms, "rank": rank}, sort_keys=True)
+        sizes |= {"sees_arms": sees_arms, "rank": rank}
+        told = sizes if grid is None else {**sizes, "grid": dict(grid)}
+        self.options = json.dumps(told, sort_keys=True)
 
     def given(self, observation: Observation) -> Marginals:
         """What is thought of each arm."""
@@ -130,7 +149,7 @@ class ArmDenoiser(ConditionalDenoiser):
             ],
             axis=1,
         )
-        code = self._code(jnp.concatenate([below.factors, below.factor_std]), latent, signal)
+        code = self.over(latent, signal, below, self._of_arms())
         features = jnp.concatenate([of_arm, code, self.own], axis=1)
         hidden = jax.nn.silu(_rows(self.first, features))
         hidden = hidden + jax.nn.silu(_rows(self.second, hidden))
@@ -145,29 +164,21 @@ class ArmDenoiser(ConditionalDenoiser):
         )
         return marginals, below.std
 
-    def _code(self, factors: Array, latent: Array, signal: Array) -> Float[Array, "K code"]:
-        """What the network over all arms says of each of them."""
-        seen = [factors, latent, signal] if self.sees_arms else [factors]
-        x = self.inward(jnp.concatenate(seen))
-        for first, second in self.blocks:
-            x = x + second(jax.nn.silu(first(jax.nn.silu(x))))
+    def _of_arms(self) -> Float[Array, "K n"]:
+        """What the network over all arms knows of each arm: its loadings, and its own numbers."""
         loadings = jax.lax.stop_gradient(self.base.loadings)
         loadings = loadings / jnp.sqrt(jnp.mean(loadings**2) + 1e-12)
-        arms = jnp.concatenate([loadings, self.own], axis=1) / np.sqrt(loadings.shape[1])
-        code: Float[Array, "K code"] = arms @ self.outward(jax.nn.silu(x)).reshape(
-            arms.shape[1], -1
-        )
-        return code
+        return jnp.concatenate([loadings, self.own], axis=1) / np.sqrt(loadings.shape[1])
 
     def recipe(self) -> dict[str, object]:
         """Sizes; the arrays hold the weights and the Gaussian."""
         return {"kind": "arms", "n_arms": self.n_arms, "options": json.loads(self.options)}
 
 
-def arm_skeleton(n_arms: int, rank: int, **options: int) -> ArmDenoiser:
+def arm_skeleton(n_arms: int, rank: int, **options: Any) -> ArmDenoiser:
     """One of the right shape, whose arrays are yet to be filled in."""
     base = FactorGaussian(np.zeros(n_arms), np.zeros((n_arms, rank)), np.ones(n_arms))
-    return ArmDenoiser(base, **options)  # type: ignore[arg-type]
+    return ArmDenoiser(base, **options)
 
 
 def _rows(layer: eqx.nn.Linear, rows: Float[Array, "K i"]) -> Float[Array, "K o"]:

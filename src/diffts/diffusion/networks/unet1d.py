@@ -38,6 +38,6 @@ class UNet1d(Network):
 
     def __call__(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
         """The raw output for one latent."""
-        return self.body(x, step)
+        return self.body(x[:, None], step)[:, 0]
 
     evaluate = __call__

@@ -56,7 +56,7 @@ class UNet2d(Network):
         self.height = whole_number("height", height, 1)
         self.width = whole_number("width", width, 1)
         size = self.height * self.width
-        self.pixels = None if pixels is None else _distinct_pixels(pixels, n_arms, size)
+        self.pixels = None if pixels is None else distinct_pixels(pixels, n_arms, size)
         if self.pixels is None and n_arms != size:
             raise InvalidInputError(
                 f"n_arms: {height} x {width} pixels are {size} arms, not {n_arms} "
@@ -68,7 +68,7 @@ class UNet2d(Network):
 
     def __call__(self, x: Float[Array, " K"], step: Int[Array, ""]) -> Float[Array, " K"]:
         """The raw output for one latent."""
-        shape = (self.height, self.width)
+        shape = (self.height, self.width, 1)
         if self.pixels is None:
             return self.body(x.reshape(shape), step).reshape(-1)
         pixels = np.asarray(self.pixels)
@@ -79,7 +79,7 @@ class UNet2d(Network):
     evaluate = __call__
 
 
-def _distinct_pixels(pixels: Sequence[int], n_arms: int, size: int) -> tuple[int, ...]:
+def distinct_pixels(pixels: Sequence[int], n_arms: int, size: int) -> tuple[int, ...]:
     """One pixel per arm, none twice."""
     indices = tuple(whole_number("pixels", pixel, 0, size - 1) for pixel in pixels)
     if len(indices) != n_arms:

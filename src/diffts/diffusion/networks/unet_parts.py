@@ -51,6 +51,8 @@ class UNet(eqx.Module):
         kernel_size: int,
         attention: bool,
         folds: int = 0,
+        inputs: int = 1,
+        outputs: int = 1,
         key: KeyArray,
     ) -> None:
         """Draw the weights.
@@ -63,6 +65,8 @@ class UNet(eqx.Module):
             attention: whether each resolution has self-attention.
             folds: how often to halve the input along every axis before anything else, with the
                 cells of a position as its channels: the finest resolution is then left out.
+            inputs: channels of what comes in.
+            outputs: channels of what goes out.
             key: source of the initial weights.
         """
         channels = tuple(whole_number("channels", c, 1) for c in channels)
@@ -82,7 +86,7 @@ class UNet(eqx.Module):
 
         self.folds = folds
         self.embed = embedding_layers(embedding_size, (next(keys), next(keys)))
-        self.inward = convolution(folded, channels[0], window)
+        self.inward = convolution(folded * inputs, channels[0], window)
         self.down = tuple(level(c, c) for c in finer)
         self.bottom = level(coarsest, coarsest)
         self.up = tuple(level(2 * c, c) for c in reversed(finer))
@@ -90,13 +94,16 @@ class UNet(eqx.Module):
         self.shrink = tuple(convolution(cells * fine, coarse) for fine, coarse in steps)
         self.grow = tuple(convolution(coarse, cells * fine) for fine, coarse in reversed(steps))
         self.norm = GroupNorm(channels[0])
-        self.outward = convolution(channels[0], folded, window)
+        self.outward = convolution(channels[0], folded * outputs, window)
 
-    def __call__(self, x: Float[Array, "*sizes"], step: Int[Array, ""]) -> Float[Array, "*sizes"]:
+    def __call__(
+        self, x: Float[Array, "*sizes I"], step: Int[Array, ""]
+    ) -> Float[Array, "*sizes O"]:
         """The raw output for one signal or image."""
         embedding = embed_step(self.embed, step, like=x)
+        *sizes, _ = x.shape
         multiple = 2 ** (len(self.down) + self.folds)
-        h = jnp.pad(x, [(0, -size % multiple) for size in x.shape], mode="edge")[..., None]
+        h = jnp.pad(x, [*((0, -size % multiple) for size in sizes), (0, 0)], mode="edge")
         for _ in range(self.folds):
             h = halve(h)
         h = self.inward(h)
@@ -111,7 +118,7 @@ class UNet(eqx.Module):
         h = self.outward(jax.nn.silu(self.norm(h)))
         for _ in range(self.folds):
             h = double(h)
-        return h[(*(slice(size) for size in x.shape), 0)]
+        return h[tuple(slice(size) for size in sizes)]
 
 
 class Level(eqx.Module):
