@@ -14,7 +14,6 @@ order of the arms) or 'other-law' (a factor Gaussian of the same mean and spread
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import hashlib
 import json
 import os
@@ -138,7 +137,7 @@ def learned(
     sizes = {**advice.options, **options.network}
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     # What was learned in another way has another name.
-    told = json.dumps([dataclasses.asdict(how), sizes, options.past_tasks, options.wrong])
+    told = json.dumps([how.settings(), sizes, options.past_tasks, options.wrong])
     digest = hashlib.sha256(told.encode()).hexdigest()[:8]
     kept = {
         seed: None

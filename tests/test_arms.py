@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from diffts import DiffusionPrior, Evidence, learn_prior
 from diffts.bandits import History
+from diffts.bandits.actions import TopK
 from diffts.bandits.policies import DiffTS
 from diffts.diffusion import SAMPLERS
 from diffts.diffusion.exact import Gaussian
@@ -269,15 +270,15 @@ class TestPlay:
     def test_only_what_is_on_offer_is_pulled(self):
         tasks = jnp.asarray(RNG.multivariate_normal(MEAN, LAW.covariance, 20), jnp.float32)
         offered = jnp.asarray(RNG.random((20, K)) < 0.4).at[:, 0].set(True)
-        for arms in (1, 3):  # of three, some tasks have fewer
-            played = play(untrained(), tasks, jnp.ones(20), jax.random.key(0), 20, arms, offered)
+        for actions in (None, TopK(K, 3)):  # of sets, only these give rewards
+            played = play(untrained(), tasks, jnp.ones(20), jax.random.key(0), 20, actions, offered)
             assert (np.asarray(played.precision[-1])[~np.asarray(offered)] == 0).all()
             assert np.isfinite(played.regret).all()
             assert (np.asarray(played.regret) >= -1e-5).all()
 
     def test_sets_of_arms_are_the_best_ones(self):
         tasks = jnp.asarray(RNG.multivariate_normal(MEAN, LAW.covariance, 4), jnp.float32)
-        played = play(untrained(), tasks, jnp.full(4, 0.01), jax.random.key(0), 50, 3)
+        played = play(untrained(), tasks, jnp.full(4, 0.01), jax.random.key(0), 50, TopK(K, 3))
         np.testing.assert_allclose(np.asarray(played.precision[-1]).sum(1) * 1e-4, 150, rtol=1e-3)
         assert np.asarray(played.regret).max() < 0.5
 

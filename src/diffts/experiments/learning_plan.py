@@ -36,8 +36,8 @@ class LearningPlan:
     def network_for(self, problem: Problem) -> dict[str, Any]:
         """Network, options and prediction: this plan's, else the problem's own advice."""
         if self.network == "arms":
-            advice = problem.suggested_arms
-            return {"network": "arms", "options": {**advice.options, **self.options}}
+            options = {**problem.suggested_arms.options, **self.options}
+            return {"network": "arms", "options": options}
         advice = problem.suggested_network or SuggestedNetwork("residual-mlp")
         if self.network not in (None, advice.name):
             advice = SuggestedNetwork(str(self.network))

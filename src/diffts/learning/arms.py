@@ -17,6 +17,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,11 +33,11 @@ from diffts.diffusion.schedule import NoiseLevel
 from diffts.errors import InvalidInputError
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.held_out import HeldOut, Score
-from diffts.learning.play import Played, play, turns_until
+from diffts.learning.play import Playable, Played, play, turns_until
 from diffts.learning.procedure import Passes, Phase, Procedure, Standardised
 from diffts.learning.training import Objective, TrainingConfig, random_batch
 from diffts.seeding import KeyArray
-from diffts.validation import whole_number
+from diffts.validation import number_between, whole_number
 
 #: Standard deviations of one reward, in those of a task's means: from next to none to nearly all.
 LEAST_NOISE, MOST_NOISE = 0.1, 3.0
@@ -83,6 +84,7 @@ class MergedTasks(Objective):
     play_rows: Int[Array, " P"]  # which tasks were played; of draw 0
     play_mean: Float[Array, "T P K"]
     play_precision: Float[Array, "T P K"]
+    play_share: float = eqx.field(static=True)
 
     def __call__(
         self, denoiser: Any, levels: NoiseLevel, key: KeyArray, batch_size: int
@@ -97,7 +99,7 @@ class MergedTasks(Objective):
             jax.random.randint(k, (batch_size,), 0, n)
             for k, n in zip(keys[3:5], self.play_mean.shape[:2], strict=True)
         )
-        is_play = jax.random.bernoulli(keys[5], 0.5, (batch_size, 1))
+        is_play = jax.random.bernoulli(keys[5], self.play_share, (batch_size, 1))
         draw = jnp.where(is_play[:, 0], 0, draw)
         rows = jnp.where(is_play[:, 0], self.play_rows[played], rows)
         x_0, known = self.draws[draw, rows], self.known[rows]
@@ -172,7 +174,8 @@ class ArmProcedure(Procedure):
         play_tasks: training tasks that are played in each phase.
         play_rounds: rounds of each; and of the held-out tasks that judge.
         judged_tasks: how many judge.
-        arms_of_a_round: how many arms a round of play pulls; more than one for sets of arms.
+        play_share: how many of the observations to learn from are of such histories.
+        actions: what play plays, where that is not one arm.
     """
 
     selects: ClassVar[bool] = True
@@ -196,13 +199,14 @@ class ArmProcedure(Procedure):
     play_tasks: int = 2000
     play_rounds: int = 1000
     judged_tasks: int = 200
-    arms_of_a_round: int = 1
+    play_share: float = 0.5
+    actions: Playable | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("most_factors", "play_tasks", "play_rounds", "judged_tasks"):
             whole_number(name, getattr(self, name), 1)
-        whole_number("arms_of_a_round", self.arms_of_a_round, 1)
+        number_between("play_share", self.play_share, 0.0, 1.0)
         if self.sampler != "merged" or self.final_steps or self.sure:
             raise InvalidInputError(
                 "procedure 'arms': draws by 'merged', and has no final_steps and no sure"
@@ -246,7 +250,7 @@ class ArmProcedure(Procedure):
         rows = jax.random.permutation(key, draws.shape[1])[: self.play_tasks]
         tasks, play_key = draws[0, rows], jax.random.fold_in(key, 1)
         played = self.played(now.denoiser, tasks, known[rows], play_key)
-        return MergedTasks(draws, known, rows, played.mean, played.precision)
+        return MergedTasks(draws, known, rows, played.mean, played.precision, self.play_share)
 
     def played(
         self,
@@ -259,9 +263,10 @@ class ArmProcedure(Procedure):
         assert isinstance(denoiser, ArmDenoiser)
         noise_key, play_key = jax.random.split(key)
         noise = random_noise(noise_key, len(tasks))
-        rounds, arms = self.play_rounds, self.arms_of_a_round
         # Turns grow geometrically; every third of them tells enough.
-        return play(denoiser, tasks, noise, play_key, rounds, arms, known, every=3)
+        return play(
+            denoiser, tasks, noise, play_key, self.play_rounds, self.actions, known, every=3
+        )
 
     def calibrate(
         self, past: Standardised, denoiser: Denoiser, number: int, final: bool
@@ -318,4 +323,6 @@ class ArmProcedure(Procedure):
 
     def settings(self) -> dict[str, Any]:
         """All that it is."""
-        return dataclasses.asdict(self) | {"kind": "arms"}
+        plain = dataclasses.replace(self, actions=None)
+        actions = None if self.actions is None else str(self.actions)
+        return dataclasses.asdict(plain) | {"kind": "arms", "actions": actions}

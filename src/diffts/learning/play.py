@@ -1,14 +1,15 @@
 """Histories of play, for a network that is to be asked about them; and how well it plays.
 
-A denoiser that takes evidence as noise plays tasks that are known: in each turn the arm with the
-highest quantile. The more rounds a task has had, the more often the arm of a turn is pulled: a
-hundred turns are a thousand rounds. What is chosen follows from past rewards alone, never from the
-means themselves, so such a history tells no more of them than its rewards do.
+A denoiser that takes evidence as noise plays tasks that are known: in each turn the action that is
+best by a quantile of each arm, as the default rule does. The more rounds a task has had, the more
+often the action of a turn is played: a hundred turns are a thousand rounds. What is chosen follows
+from past rewards alone, never from the means themselves, so such a history tells no more of them
+than its rewards do.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -17,12 +18,19 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from diffts.diffusion.observation import ConditionalDenoiser, Observation
+from diffts.optimism import slow_level
 from diffts.seeding import KeyArray
 
-#: Level of the quantile: that of the default rule.
-LEVEL = 0.95
 #: After t rounds, an arm is pulled t/20 times at once, at least once.
 PATIENCE = 20
+
+
+class Playable(Protocol):
+    """Sets of arms that may be played: an action is a mask of arms, and worth their sum."""
+
+    def best(self, values: Float[Array, " K"]) -> Bool[Array, " K"]:
+        """The action of the largest total value."""
+        ...
 
 
 class Played(NamedTuple):
@@ -57,7 +65,7 @@ def play(
     noise_std: Float[Array, " N"],
     key: KeyArray,
     rounds: int,
-    arms_of_a_round: int = 1,
+    actions: Playable | None = None,
     among: Bool[Array, "N K"] | None = None,
     every: int = 1,
     batch: int = 500,
@@ -69,9 +77,10 @@ def play(
         tasks: their means.
         noise_std: standard deviation of one reward of each task.
         key: of the rewards.
-        rounds: pulls of a task.
-        arms_of_a_round: how many arms a round pulls, each with a reward: the best of them all.
-        among: arms that may be pulled; all by default. Regret is that to the best of them.
+        rounds: rounds of a task.
+        actions: sets of arms that are played, each arm with a reward of its own; else one arm.
+        among: arms that are known; all by default. Of single arms only these are pulled, and regret
+            is that to the best of them; of a set, only these give rewards.
         every: of so many turns one is kept, the last one always.
         batch: tasks played at once.
     """
@@ -81,9 +90,7 @@ def play(
     for first in range(0, len(tasks), batch):
         rows = np.minimum(np.arange(first, first + min(batch, len(tasks))), len(tasks) - 1)
         keys = jax.random.split(jax.random.fold_in(key, first), len(rows))
-        part = _play(
-            denoiser, tasks[rows], noise_std[rows], among[rows], keys, pulls, arms_of_a_round
-        )
+        part = _play(denoiser, tasks[rows], noise_std[rows], among[rows], keys, pulls, actions)
         kept = slice((len(pulls) - 1) % every, None, every)
         parts.append(Played(part.mean[kept], part.precision[kept], part.regret))
     mean, precision, regret = (
@@ -102,31 +109,35 @@ def _play(
     among: Bool[Array, "N K"],
     keys: KeyArray,
     pulls: Float[Array, " T"],
-    arms_of_a_round: int,
+    actions: Playable | None,
 ) -> Played:
     def of_task(
         task: Float[Array, " K"], noise: Float[Array, ""], may: Bool[Array, " K"], key: KeyArray
     ) -> Any:
-        top = jax.lax.top_k(jnp.where(may, task, -jnp.inf), arms_of_a_round)[0]
-        best = jnp.sum(jnp.where(jnp.isfinite(top), top, 0.0))  # fewer arms may be on offer
+        def played(values: Float[Array, " K"]) -> Bool[Array, " K"]:
+            if actions is not None:
+                return actions.best(values)
+            return jnp.arange(len(values)) == jnp.argmax(jnp.where(may, values, -jnp.inf))
+
+        best = jnp.sum(jnp.where(played(task), task, 0.0))
 
         def turn(carry: Any, inputs: Any) -> tuple[Any, Any]:
             counts, mean = carry
-            times, number = inputs
+            times, before, number = inputs
             observation = Observation(mean, counts / noise**2)
-            index = denoiser.given(observation).quantile(jnp.float32(LEVEL))
-            offered = jnp.where(may, index, -jnp.inf)
-            chosen = jnp.zeros_like(task).at[jax.lax.top_k(offered, arms_of_a_round)[1]].set(1.0)
-            chosen = jnp.where(may, chosen, 0.0)
+            level = slow_level(before, single_arm=actions is None)
+            chosen = played(denoiser.given(observation).quantile(level))
             drawn = jax.random.normal(jax.random.fold_in(key, number), task.shape)
             seen = task + noise / jnp.sqrt(times) * drawn
-            total = counts + times * chosen
-            mean = jnp.where(chosen > 0, (counts * mean + times * seen) / total, mean)
-            regret = times * (best - jnp.sum(chosen * task))
+            known = chosen & may
+            total = counts + jnp.where(known, times, 0.0)
+            mean = jnp.where(known, (counts * mean + times * seen) / jnp.maximum(total, 1.0), mean)
+            regret = times * (best - jnp.sum(jnp.where(chosen, task, 0.0)))
             return (total, mean), (mean, total / noise**2, regret)
 
         start = (jnp.zeros_like(task), jnp.zeros_like(task))
-        _, (mean, precision, regret) = jax.lax.scan(turn, start, (pulls, jnp.arange(len(pulls))))
+        turns = (pulls, jnp.cumsum(pulls) - pulls, jnp.arange(len(pulls)))
+        _, (mean, precision, regret) = jax.lax.scan(turn, start, turns)
         return mean, precision, jnp.sum(regret) / jnp.sum(pulls)
 
     mean, precision, regret = jax.vmap(of_task)(tasks, noise_std, among, keys)

@@ -95,12 +95,9 @@ class Maze(Problem):
 
     @property
     def suggested_arms(self) -> SuggestedArms:
-        """A path from corner to corner has some twenty passages.
-
-        A cell and its two edges, folded into one position, are what the U-Net sees.
-        """
+        """Paths are played; a cell and its two edges, folded into one, are what the U-Net sees."""
         return SuggestedArms(
-            {"arms_of_a_round": 20, "play_rounds": 300, "most_factors": 16},
+            {"actions": self.actions, "play_rounds": 300, "most_factors": 16},
             {"grid": {**self.suggested_network.options, "folds": 1}},
         )
 

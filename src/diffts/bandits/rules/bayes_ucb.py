@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 from diffts.bandits.actions import Actions
 from diffts.bandits.beliefs.belief import Belief, State
 from diffts.bandits.rules.rule import Rule
+from diffts.optimism import slow_level
 from diffts.seeding import KeyArray
 from diffts.validation import number_between, one_of, whole_number
 
@@ -22,7 +23,8 @@ LEVELS = ("slow", "standard")
 class BayesUCBRule(Rule):
     """The best action under a quantile of each arm (Kaufmann, Cappé and Garivier 2012).
 
-    ``level='slow'``: ``1 - min(1/20, 50/t)``, 0.95 for the first 1000 rounds, then it grows;
+    ``level='slow'``: 0.95 for the first 1000 rounds, then it grows (:mod:`diffts.optimism`; less
+    at first where actions are sets of arms);
     ``level='standard'``: ``1 - 1/(t + 2)``, theirs, which looks around for longer;
     a number: that quantile in every round. One that never grows may hold on to a wrong arm.
 
@@ -51,12 +53,13 @@ class BayesUCBRule(Rule):
         """Optimistic values, and the best action under them."""
         del key
         draws = belief.sample(state, self.draws)
-        return actions.best(belief.quantile(state, self._level(state), draws))
+        level = self._level(state, actions.single_arm)
+        return actions.best(belief.quantile(state, level, draws))
 
-    def _level(self, state: State) -> Float[Array, ""]:
+    def _level(self, state: State, single_arm: bool) -> Float[Array, ""]:
         if self.level is not None:
             return self.level
         rounds = state.history.rounds.astype(jnp.float32)
         if self.growth == "standard":
             return 1.0 - 1.0 / (rounds + 2.0)
-        return 1.0 - jnp.minimum(0.05, 50.0 / jnp.maximum(rounds, 1.0))
+        return slow_level(rounds, single_arm)

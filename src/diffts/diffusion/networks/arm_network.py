@@ -9,7 +9,7 @@ learned nothing yet is the Gaussian.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, final
 
 import equinox as eqx
@@ -31,6 +31,8 @@ DEVIATES = tuple(float(deviate) for deviate in ndtri(np.asarray(LEVELS)))
 
 #: Numbers that the shared function is given of an arm, beside its code and its own ones.
 OF_AN_ARM = 6
+#: Standard deviations beyond which a knot is only far away.
+FARTHEST = 4.0
 #: Standard deviations of the Gaussian that the network may move a mean or a quantile by.
 FURTHEST = 8.0
 
@@ -48,6 +50,9 @@ class ArmDenoiser(ConditionalDenoiser):
         base: the factor Gaussian below; not trained.
         over: the network over all arms: a code of each (``arm_codes.py``).
         own: numbers learned of each arm, ``(K, e)``.
+        knots: values that the law may have an edge at, learned; the shared function sees where the
+            Gaussian's answer lies beside each, in its standard deviations, so that it can tell an
+            edge however precise the observation is.
         first, second, third: the function shared by all arms.
     """
 
@@ -58,6 +63,7 @@ class ArmDenoiser(ConditionalDenoiser):
     base: FactorGaussian
     over: DenseCodes | GridCodes
     own: Float[Array, "K e"]
+    knots: Float[Array, " n"]
     first: eqx.nn.Linear
     second: eqx.nn.Linear
     third: eqx.nn.Linear
@@ -74,6 +80,7 @@ class ArmDenoiser(ConditionalDenoiser):
         hidden: int = 64,
         sees_arms: bool = True,
         grid: Mapping[str, Any] | None = None,
+        knots: Sequence[float] = (),
         seed: Seed = 0,
     ) -> None:
         """Draw the weights.
@@ -88,6 +95,7 @@ class ArmDenoiser(ConditionalDenoiser):
             sees_arms: whether the network over all arms reads them all, or the factors alone.
             grid: where arms are a picture, its ``height``, ``width`` and the arms' ``pixels``; a
                 U-Net over it takes the place of these layers (``channels``, ``folds``).
+            knots: where edges are looked for first.
             seed: source of the weights.
         """
         for name, value in (("width", width), ("code", code), ("own", own), ("hidden", hidden)):
@@ -111,14 +119,16 @@ class ArmDenoiser(ConditionalDenoiser):
             else GridCodes(n_arms, code, key=keys[0], **grid)
         )
         self.own = 0.3 * jax.random.normal(keys[1], (n_arms, own))
-        self.first = eqx.nn.Linear(OF_AN_ARM + code + own, hidden, key=keys[2])
+        self.knots = jnp.asarray(list(knots), jnp.float32).reshape(-1)
+        self.first = eqx.nn.Linear(OF_AN_ARM + len(self.knots) + code + own, hidden, key=keys[2])
         self.second = eqx.nn.Linear(hidden, hidden, key=keys[3])
         third = eqx.nn.Linear(hidden, 2 + len(LEVELS), key=keys[4])
         # It starts as the Gaussian.
         self.third = jax.tree.map(jnp.zeros_like, third)
         sizes = {"width": width, "n_blocks": n_blocks, "code": code, "own": own, "hidden": hidden}
         sizes |= {"sees_arms": sees_arms, "rank": rank}
-        told = sizes if grid is None else {**sizes, "grid": dict(grid)}
+        told: dict[str, Any] = {**sizes, "knots": [0.0] * len(self.knots)}  # learned: in the arrays
+        told |= {} if grid is None else {"grid": dict(grid)}
         self.options = json.dumps(told, sort_keys=True)
 
     def given(self, observation: Observation) -> Marginals:
@@ -150,7 +160,10 @@ class ArmDenoiser(ConditionalDenoiser):
             axis=1,
         )
         code = self.over(latent, signal, below, self._of_arms())
-        features = jnp.concatenate([of_arm, code, self.own], axis=1)
+        beside = (self.knots - below.mean[:, None]) / below.std[:, None]
+        features = jnp.concatenate(
+            [of_arm, FARTHEST * jnp.tanh(beside / FARTHEST), code, self.own], axis=1
+        )
         hidden = jax.nn.silu(_rows(self.first, features))
         hidden = hidden + jax.nn.silu(_rows(self.second, hidden))
         moved = jnp.clip(_rows(self.third, hidden), -FURTHEST, FURTHEST)
