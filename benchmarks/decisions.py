@@ -27,6 +27,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
+from benchmarks.gaussian_laws import LAWS, as_seen
 from benchmarks.measuring import command
 from diffts.bandits import RULES as ALL_RULES
 from diffts.bandits.noise import number_or_word
@@ -38,6 +39,8 @@ from diffts.learning import Lesson, Procedure, learn_priors
 from diffts.problems import Corruption, Problem, TaskSets, get_problem
 
 PROBLEMS = ("popular-niche", "labeled-arms-common", "labeled-arms", "maze", "bidding")
+#: Laws that a Gaussian is hard to beat on: their past tasks are seen as a table of ratings is.
+GAUSSIAN = tuple(LAWS)
 RULES = ("default", "thompson")
 BASELINES = ("gts-full", "gts-diag", "gmmts-10", "gmmts-25", "ucb1")
 ROUNDS = (40, 100, 300, 1000)
@@ -47,7 +50,7 @@ WRONG = ("permuted", "other-law")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--problem", action="append", choices=PROBLEMS)
+    parser.add_argument("--problem", action="append", choices=(*PROBLEMS, *GAUSSIAN))
     parser.add_argument("--data", action="append", choices=("exact", "imperfect"))
     parser.add_argument("--seeds", type=int, default=3, help="of the training")
     parser.add_argument("--first-seed", type=int, default=0)
@@ -75,12 +78,10 @@ def main() -> None:
 
 def race(name: str, data: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Priors of all seeds and the baselines, by all rules and with all noises."""
-    problem = get_problem(name)
+    problem = LAWS[name] if name in LAWS else get_problem(name)
     sets = problem.sets_for_choices()
     sets = as_told(sets._replace(train=sets.train[: options.past_tasks]), options.wrong)
-    past, other = (
-        as_known(sets, Corruption(), 0) if data == "imperfect" else (sets.train, sets.calibration)
-    )
+    past, other = known_of(problem, sets, data)
     tasks = problem.development(options.tasks, beside=problem.sets_for_choices())
     noises = [number_or_word(one) for one in options.noise or [str(problem.noise_std)]]
     rules = options.rule or RULES
@@ -100,12 +101,24 @@ def race(name: str, data: str, options: argparse.Namespace) -> Iterator[dict[str
                 )
     for policy in options.baseline or BASELINES:
         for noise in noises if policy != "none" else ():
-            comparison = Comparison(problem, past, tasks, problem.horizon, noise)
+            # Of a Gaussian law, Gaussians are given the truth: past tasks as they are.
+            known = sets.train if name in LAWS else past
+            comparison = Comparison(problem, known, tasks, problem.horizon, noise)
             for rule in rules if policy != "ucb1" else ("ucb",):
                 named = policy if rule == "ucb" else f"{policy}:{rule}"
                 run = comparison.play(comparison.policy(named))
                 about = {"policy": policy, "rule": rule, "seed": None, "noise": noise}
                 yield same | about | measured(run)
+
+
+def known_of(problem: Problem, sets: TaskSets, data: str) -> tuple[Any, Any]:
+    """What is known of past tasks and of those to calibrate on."""
+    if problem.name in LAWS:
+        return as_seen(sets.train, 0), as_seen(sets.calibration, 1)
+    if data == "imperfect":
+        known: tuple[Any, Any] = as_known(sets, Corruption(), 0)
+        return known
+    return sets.train, sets.calibration
 
 
 def as_told(sets: TaskSets, wrong: str | None) -> TaskSets:

@@ -1,5 +1,6 @@
 """The network 'arms': evidence as noise, on top of a factor Gaussian."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +16,7 @@ from diffts.diffusion.exact import Gaussian
 from diffts.diffusion.exact_denoisers import GaussianDenoiser
 from diffts.diffusion.factor_gaussian import FactorGaussian, inverse
 from diffts.diffusion.networks.arm_network import LEVELS, ArmDenoiser
-from diffts.diffusion.observation import Marginals, Observation
+from diffts.diffusion.observation import Doubt, Marginals, Observation
 from diffts.diffusion.schedule import Schedule
 from diffts.diffusion.units import Units
 from diffts.errors import InvalidInputError
@@ -31,6 +32,7 @@ SMALL = {"width": 8, "n_blocks": 1, "code": 2, "own": 2, "hidden": 8}
 SHORT = Procedure.named(
     "arms",
     warmup_steps=60,
+    rounds=1,
     inner_steps=40,
     score_every=50,
     play_tasks=20,
@@ -96,6 +98,46 @@ class TestObservation:
         assert float(known.at(jnp.full(1, 3.0))[0]) == pytest.approx(value)
 
 
+class TestDoubt:
+    """A law that is right with some probability widens quantiles as a mixture's would be."""
+
+    def test_a_quantile_is_that_of_the_mixture_at_least_and_never_inside(self):
+        sure = Marginals(jnp.zeros(1), jnp.full(1, 0.1))
+        doubt = Doubt(jnp.full(1, 1.0), jnp.full(1, 0.5), weight=0.2)
+        known = Marginals(sure.mean, sure.std, doubts=(doubt,))
+        for level in (0.001, 0.01, 0.05, 0.3, 0.7, 0.95, 0.99, 0.999):
+            value = float(known.quantile(jnp.float32(level))[0])
+            own = float(sure.quantile(jnp.float32(level))[0])
+            assert value >= own if level > 0.5 else value <= own
+            # No more than the tail lies beyond, whichever law is right: P(net) + 0.2 P(doubt).
+            share = norm.sf(value, 1.0, 0.5) if level > 0.5 else norm.cdf(value, 1.0, 0.5)
+            tail = min(level, 1.0 - level)
+            assert 0.2 * share <= tail + 1e-4 or tail >= 0.1
+
+    def test_it_says_nothing_before_its_median_and_moves_with_the_units(self):
+        doubt = Doubt(jnp.full(1, 5.0), jnp.ones(1), weight=0.1)
+        known = Marginals(jnp.zeros(1), jnp.ones(1), doubts=(doubt,))
+        assert float(known.quantile(jnp.float32(0.9))[0]) == pytest.approx(norm.ppf(0.9), abs=1e-4)
+        wide = float(known.quantile(jnp.float32(0.99))[0])
+        assert wide == pytest.approx(5.0 + norm.ppf(0.9), abs=1e-3)
+        moved = known.scaled(2.0, 3.0).shifted(jnp.full(1, 1.0)).clipped(-100.0, 100.0)
+        assert float(moved.quantile(jnp.float32(0.99))[0]) == pytest.approx(
+            3.0 + 3.0 * wide, abs=1e-3
+        )
+        assert float(moved.mean[0]) == pytest.approx(3.0)
+
+    def test_an_arm_that_the_network_writes_off_is_looked_at_in_the_long_run(self):
+        network = untrained()
+        sure_and_wrong = eqx.tree_at(
+            lambda n: n.third.bias, network, jnp.full_like(network.third.bias, -8.0)
+        )
+        observation, _ = observed(PRECISIONS[0])
+        q = [sure_and_wrong.given(observation).quantile(jnp.float32(u)) for u in (0.95, 0.9999)]
+        independent_std = np.sqrt(np.diag(LAW.covariance))
+        assert (np.asarray(q[1]) >= MEAN + 3.0 * independent_std - 1e-3).all()
+        assert (np.asarray(q[0]) < np.asarray(q[1])).all()
+
+
 class TestFactorGaussian:
     def test_the_inverse_is_one(self):
         root = RNG.normal(size=(7, 7))
@@ -123,8 +165,9 @@ class TestArmDenoiser:
         np.testing.assert_allclose(got.mean, exact.mean, atol=1e-4)
         np.testing.assert_allclose(got.std, exact.std, rtol=1e-4)
         for level in (*LEVELS, 0.3, 0.9999):
-            wanted = exact.mean + norm.ppf(level) * exact.std
-            np.testing.assert_allclose(got.quantile(jnp.float32(level)), wanted, atol=2e-3)
+            deviate = norm.ppf(level)
+            wanted = exact.mean + deviate * exact.std
+            np.testing.assert_allclose(got.at(jnp.full(K, deviate)), wanted, atol=2e-3)
 
     @pytest.mark.slow(seconds=4)
     @pytest.mark.parametrize("which", range(len(PRECISIONS)))

@@ -108,3 +108,10 @@ class FactorGaussian(eqx.Module):
                 own_std=jnp.sqrt(own_variance),
             ),
         )
+
+    def arm_by_arm(self, observation: Observation) -> tuple[Vector, Vector]:
+        """Mean and standard deviation of each arm as if no arm told anything of another."""
+        variance = self.own + jnp.sum(self.loadings**2, axis=1)
+        precision = 1.0 / variance + observation.precision
+        weighted = self.mean / variance + observation.precision * observation.mean
+        return jax.lax.stop_gradient((weighted / precision, 1.0 / jnp.sqrt(precision)))

@@ -72,6 +72,36 @@ class JointNoise(eqx.Module):
         return self.error(key) / jnp.where(self.std > 0, self.std, 1.0)
 
 
+class Doubt(eqx.Module):
+    """Another law of each arm, a Gaussian, that may be right with some probability.
+
+    Attributes:
+        mean, std: ``(K,)``.
+        weight: the probability.
+    """
+
+    mean: Float[Array, " K"]
+    std: Float[Array, " K"]
+    weight: float = eqx.field(static=True)
+
+    def scaled(self, shift: Any, scale: Any) -> Doubt:
+        """That of ``shift + scale · x_0``; both may be of each arm."""
+        return Doubt(shift + scale * self.mean, scale * self.std, self.weight)
+
+    def widened(self, value: Vector, level: Float[Array, ""]) -> Vector:
+        """The quantile ``value``, or this law's own if that lies further out.
+
+        A mixture has at least ``weight`` of this law beyond any value: its quantile of level u is
+        at least this law's of level ``1 - (1-u)/weight``, and so on the other side.
+        """
+        tail = jnp.minimum(level, 1.0 - level) / self.weight
+        deviate = ndtri(jnp.clip(tail, 1e-7, 0.5))  # beyond its median it says nothing
+        upper, says = level > 0.5, tail < 0.5
+        out = jnp.where(upper, self.mean - self.std * deviate, self.mean + self.std * deviate)
+        further = jnp.where(upper, jnp.maximum(value, out), jnp.minimum(value, out))
+        return jnp.where(says, further, value)
+
+
 class Marginals(eqx.Module):
     """What is thought of each arm's ``x_0``: mean, standard deviation, and quantiles if known.
 
@@ -80,6 +110,7 @@ class Marginals(eqx.Module):
         quantiles: at ``levels``, ``(K, Q)``, not decreasing; None where the law is a Gaussian.
         levels: the levels of the quantiles, as standard normal deviates.
         joint: how the arms go together; None where only each arm's own law is known.
+        doubts: laws that may be right instead. They widen quantiles, and nothing else.
     """
 
     mean: Float[Array, " K"]
@@ -87,21 +118,27 @@ class Marginals(eqx.Module):
     quantiles: Float[Array, "K Q"] | None = None
     levels: tuple[float, ...] = eqx.field(static=True, default=())
     joint: JointNoise | None = None
+    doubts: tuple[Doubt, ...] = ()
 
     def quantile(self, level: Float[Array, ""]) -> Vector:
         """The quantile of each arm; between two levels, interpolated on the scale of a normal."""
-        return self.at(jnp.broadcast_to(ndtri(level), self.mean.shape))
+        value = self.at(jnp.broadcast_to(ndtri(level), self.mean.shape))
+        for doubt in self.doubts:
+            value = doubt.widened(value, level)
+        return value
 
     def scaled(self, shift: Any, scale: Any) -> Marginals:
         """Those of ``shift + scale · x_0``."""
         quantiles = None if self.quantiles is None else shift + scale * self.quantiles
+        doubts = tuple(doubt.scaled(shift, scale) for doubt in self.doubts)
         mean, std = shift + scale * self.mean, scale * self.std
-        return Marginals(mean, std, quantiles, self.levels, self.joint)
+        return Marginals(mean, std, quantiles, self.levels, self.joint, doubts)
 
     def shifted(self, by: Vector) -> Marginals:
         """Those of ``x_0 + by``."""
         quantiles = None if self.quantiles is None else self.quantiles + by[:, None]
-        return Marginals(self.mean + by, self.std, quantiles, self.levels, self.joint)
+        doubts = tuple(doubt.scaled(by, 1.0) for doubt in self.doubts)
+        return Marginals(self.mean + by, self.std, quantiles, self.levels, self.joint, doubts)
 
     def clipped(self, low: Any, high: Any) -> Marginals:
         """With means and quantiles within limits, of each arm or of all."""
@@ -110,7 +147,7 @@ class Marginals(eqx.Module):
         if quantiles is not None:
             quantiles = jnp.clip(quantiles, low[:, None], high[:, None])
         mean = jnp.clip(self.mean, low, high)
-        return Marginals(mean, self.std, quantiles, self.levels, self.joint)
+        return Marginals(mean, self.std, quantiles, self.levels, self.joint, self.doubts)
 
     def at(self, deviate: Vector) -> Vector:
         """Each arm's value at a standard normal deviate of its own (a random one: a draw)."""

@@ -184,22 +184,22 @@ class ArmProcedure(Procedure):
     starts_anew: ClassVar[bool] = True
     judged_by: ClassVar[str] = "regret"
 
-    warmup_steps: int = 8000
-    rounds: int = 1
-    inner_steps: int | tuple[int, ...] = 8000
+    warmup_steps: int = 3000
+    rounds: int = 4
+    inner_steps: int | tuple[int, ...] = 3000
     sampler: str = "merged"
     sampler_steps: int | None = 20
-    score_every: int = 2000
+    score_every: int = 3000
     training: TrainingConfig = field(
         default_factory=lambda: DecayedTraining(
             batch_size=256, learning_rate=1e-3, decay="cosine", ema_decay=0.995
         )
     )
     most_factors: int = 64
-    play_tasks: int = 2000
+    play_tasks: int = 5000
     play_rounds: int = 1000
     judged_tasks: int = 200
-    play_share: float = 0.5
+    play_share: float = 0.7
     actions: Playable | None = None
 
     def __post_init__(self) -> None:

@@ -97,7 +97,17 @@ class Maze(Problem):
     def suggested_arms(self) -> SuggestedArms:
         """Paths are played; a cell and its two edges, folded into one, are what the U-Net sees."""
         return SuggestedArms(
-            {"actions": self.actions, "play_rounds": 300, "most_factors": 16},
+            {
+                "actions": self.actions,
+                "play_rounds": 300,
+                "play_tasks": 2000,
+                "most_factors": 16,
+                # A U-Net learns the past mazes by heart if it is given the time.
+                "warmup_steps": 2000,
+                "rounds": 2,
+                "inner_steps": 1500,
+                "score_every": 500,
+            },
             {"grid": {**self.suggested_network.options, "folds": 1}},
         )
 

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 
 from diffts.diffusion.factor_gaussian import FactorGaussian
 from diffts.diffusion.networks.arm_codes import DenseCodes, GridCodes
-from diffts.diffusion.observation import ConditionalDenoiser, Marginals, Observation
+from diffts.diffusion.observation import ConditionalDenoiser, Doubt, Marginals, Observation
 from diffts.seeding import Seed, as_key
 from diffts.validation import whole_number
 
@@ -31,6 +31,9 @@ DEVIATES = tuple(float(deviate) for deviate in ndtri(np.asarray(LEVELS)))
 
 #: Numbers that the shared function is given of an arm, beside its code and its own ones.
 OF_AN_ARM = 6
+#: How likely the Gaussian below is right instead of the network; and independent arms. A network
+#: that is sure and wrong of an arm plays as these would, once the level of a rule has grown enough.
+THE_GAUSSIAN, ARM_BY_ARM = 0.2, 0.1
 #: Standard deviations beyond which a knot is only far away.
 FARTHEST = 4.0
 #: Standard deviations of the Gaussian that the network may move a mean or a quantile by.
@@ -174,6 +177,10 @@ class ArmDenoiser(ConditionalDenoiser):
             below.std * jnp.exp(moved[:, 1]),
             below.mean[:, None] + below.std[:, None] * quantiles,
             DEVIATES,
+            doubts=(
+                Doubt(below.mean, below.std, THE_GAUSSIAN),
+                Doubt(*self.base.arm_by_arm(observation), ARM_BY_ARM),
+            ),
         )
         return marginals, below.std
 
