@@ -45,8 +45,11 @@ def make_plan(
     from diffts.learning import PROCEDURES, TrainingConfig
     from diffts.validation import one_of
 
-    if network == ARMS and (procedure is not None or sure is not None or paper):
+    of_others = procedure is not None or sure is not None or paper
+    if network == ARMS and of_others:
         raise InvalidInputError("network 'arms' has its own procedure: no other can be asked for")
+    if network is None and not of_others:
+        network = ARMS
     named = PROCEDURES[one_of("procedure", procedure or "default", PROCEDURES)]
     if sure is not None and sure != "auto":
         try:

@@ -24,7 +24,10 @@ def train(
     noise: opt.Noise = None,
     seed: opt.Seed = 0,
     network: Annotated[
-        str | None, opt.learning("Network; the problem's own by default. 'arms' is ours for arms.")
+        str | None,
+        opt.learning(
+            "Network; 'arms' by default. With --procedure, --sure or --paper-recipe, the problem's."
+        ),
     ] = None,
     train_steps: opt.TrainSteps = 15_000,
     paper: Annotated[

@@ -24,7 +24,7 @@ _TRAINING = TrainingConfig(decay="cosine", ema_decay=0.995)
 
 @dataclasses.dataclass(frozen=True)
 class LearningPlan:
-    """A network and its training; None stands for the problem's own advice."""
+    """A network and its training; None stands for the problem's own advice, beside 'arms'."""
 
     network: str | None = None  # its name
     options: dict[str, Any] = dataclasses.field(default_factory=dict)  # its sizes

@@ -26,7 +26,7 @@ COMPONENTS, TASKS_OF_A_COMPONENT = 5, 50
 #: Fewer tasks teach a network nothing that a Gaussian does not know.
 LEAST_TASKS_OF_A_NETWORK = 200
 #: Gradient steps of the network where there is time for all of them.
-PLAN = {"warmup_steps": 6000, "rounds": 1, "inner_steps": 4000}
+PLAN = {"warmup_steps": 3000, "rounds": 3, "inner_steps": 3000, "play_tasks": 1000}
 #: Share of the time left that the network may train for.
 TRAINING_SHARE = 0.5
 

@@ -82,7 +82,7 @@ def learn_prior(
     *,
     procedure: str | Procedure = "default",
     config: TrainingConfig | None = None,
-    network: str = "residual-mlp",
+    network: str | None = None,
     predicts: Prediction = "clean",
     options: Mapping[str, Any] | None = None,
     schedule: Schedule | None = None,
@@ -99,10 +99,12 @@ def learn_prior(
             out.
         calibration: other tasks, of the same kind, to calibrate on and to score with; by default a
             sixth of ``past`` is kept back for it.
-        procedure: how to learn from evidence: a name in ``PROCEDURES`` ('default', 'paper',
-            'ipinyou', 'images') or one of your own.
-        config: how to train on exact means; the paper's recipe by default.
-        network: name of the network (``diffts.diffusion.NETWORKS``).
+        procedure: how to learn: that of 'arms' by default; for other networks, and from evidence
+            alone, a name in ``PROCEDURES`` ('paper', 'ipinyou', 'images') or one of your own.
+        config: how to train other networks on exact means; the paper's recipe by default.
+        network: name of the network: 'arms', ours for arms of any kind, or one of
+            ``diffts.diffusion.NETWORKS``. By default 'arms'; but 'residual-mlp' where a config, a
+            prediction or a procedure is asked for that is not of 'arms'.
         predicts: what it predicts: 'clean', 'noise', 'velocity' or 'residual' (what is left by a
             Gaussian fitted to the same data).
         options: sizes of the network.
@@ -132,7 +134,7 @@ def learn_prior(
 def learn_priors(
     lessons: Sequence[Lesson],
     *,
-    network: str = "residual-mlp",
+    network: str | None = None,
     predicts: Prediction = "clean",
     options: Mapping[str, Any] | None = None,
     schedule: Schedule | None = None,
@@ -143,7 +145,7 @@ def learn_priors(
 
     Args:
         lessons: what to learn.
-        network: name of the network, the same for all.
+        network: name of the network, the same for all; by default as for one.
         predicts: what it predicts.
         options: its sizes.
         schedule: noise schedule; the paper's by default.
@@ -181,13 +183,18 @@ def fit_start(past: Evidence, calibration: Evidence) -> FactorFit:
 
 def learning_of(
     lesson: Lesson,
-    network: str,
+    network: str | None,
     predicts: Prediction,
     options: Mapping[str, Any] | None,
     schedule: Schedule | None,
     like: Standardised | None = None,
 ) -> Learning:
     """Data in standardised units (those of ``like``, if given), procedure, untrained network."""
+    if network is None:
+        of_arms = lesson.procedure == "default" or isinstance(lesson.procedure, ArmProcedure)
+        of_arms = of_arms or lesson.procedure == "arms"
+        of_arms = of_arms and lesson.config is None and predicts == "clean"
+        network = "arms" if of_arms else "residual-mlp"
     how = _how(lesson, network)
     past = _standardised(lesson, Schedule.linear() if schedule is None else schedule, like)
     if isinstance(how, ArmProcedure):
