@@ -8,6 +8,9 @@ What is timed, for the paper's network (K = 200, 100 diffusion steps):
 - 100 tasks: one posterior draw for each, in one batch;
 - a training step at batch 128: a block of steps as ``train`` runs it, over its length.
 
+In a table of its own: decisions with the network 'arms', by Thompson sampling and by the default
+rule, beside the paper's network and sampler; for 10,000 tasks at once, too, on a GPU.
+
 A draw starts from evidence in host memory and ends with the draw in host memory, on both sides,
 which also waits for the device. Both sides are warmed up (compilation is not counted), then take
 turns, so that whatever else the machine does falls on both; inputs and seeds change every time.
@@ -36,6 +39,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import torch_port
+from benchmarks.arm_speed import decision_cases, decision_table
 from benchmarks.measuring import (
     Case,
     Ceilings,
@@ -85,23 +89,26 @@ def main(arguments: list[str] | None = None) -> int:
         *sampling_cases(device, options.quick),
         training_case(device, options.quick),
     ]
-    for case in cases:
+    decisions = decision_cases(options.quick)
+    for case in [*cases, *decisions.values()]:
         case.measure()
     busy = others.cores()
 
     rows = [row for case in cases for row in table_rows(case, kind, ceilings, busy)]
+    by_arms = decision_table(decisions)
     console = Console(width=150)
-    table = Table(*HEADINGS)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    for headings, of_table in ((HEADINGS, rows), by_arms):
+        table = Table(*headings)
+        for row in of_table:
+            table.add_row(*row)
+        console.print(table)
     lines = environment(kind, ceilings, busy, torch.get_num_threads())
     for line in lines:
         console.print(line)
     if options.out is not None:
         given = sys.argv[1:] if arguments is None else arguments
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(markdown(rows, lines, given))
+        options.out.write_text(markdown(rows, by_arms, lines, given))
         console.print(f"written to {options.out}")
     return 0
 
@@ -289,7 +296,12 @@ def _verdict(ratio: float, required: float, busy: float, kind: str) -> str:
     return "reached" if ratio >= required else "MISSED"
 
 
-def markdown(rows: list[list[str]], lines: list[str], arguments: list[str]) -> str:
+def markdown(
+    rows: list[list[str]],
+    by_arms: tuple[list[str], list[list[str]]],
+    lines: list[str],
+    arguments: list[str],
+) -> str:
     """The page that is committed."""
     command = shlex.join(["python", "-m", "benchmarks.speed", *arguments])
     about = (
@@ -297,6 +309,10 @@ def markdown(rows: list[list[str]], lines: list[str], arguments: list[str]) -> s
         "which both sides take turns, compilation not counted. 'PyTorch / this' is how many times "
         "longer eager PyTorch took. GFLOP and MB are the operations of the network and the bytes "
         "of weights, inputs and outputs; 'floor' is the larger of the two over the rates below."
+    )
+    about_arms = (
+        "Whole decisions, from pulls to an arm, for one task and for several at once: with the "
+        "network 'arms' (K = 200, rank 48, 6 knots), and with the paper's network and sampler."
     )
     return "\n".join(
         [
@@ -307,6 +323,10 @@ def markdown(rows: list[list[str]], lines: list[str], arguments: list[str]) -> s
             about,
             "",
             *markdown_table(HEADINGS, rows),
+            "",
+            about_arms,
+            "",
+            *markdown_table(*by_arms),
             "",
             *(f"- {line}" for line in lines),
             "",

@@ -265,6 +265,34 @@ def test_every_belief_advises_what_it_knows_to_be_the_best(kind, played):
         assert np.isfinite(leaf).all()
 
 
+@pytest.mark.parametrize("actions", [BestArm(K), TopK(K, 2)], ids=["arm", "set"])
+@each_belief
+def test_every_belief_says_how_surprised_it_is(kind, actions):
+    asked, silent = (
+        Agent(
+            Policy(make_belief(kind, actions.single_arm), make_rule("thompson")),
+            actions=actions,
+            seed=0,
+        )
+        for _ in range(2)
+    )
+    for agent in (asked, silent):
+        agent.update([0, 1], [3.0, -3.0])
+        agent.update([1, 3], [-3.0, 0.3])
+    if kind is beliefs.EmpiricalBelief:
+        with pytest.raises(InvalidInputError, match="surprise"):
+            asked.surprise()
+        return
+    value, by_arm = asked.surprise()
+    assert value > 4.0
+    assert value == pytest.approx(np.mean(np.square(list(by_arm.values()))))
+    assert by_arm.keys() == {0, 1, 3}
+    assert by_arm[0] > 2.0
+    assert by_arm[1] < -2.0
+    assert asked.surprise() == (value, by_arm)
+    assert [asked.choose() for _ in range(5)] == [silent.choose() for _ in range(5)]
+
+
 @pytest.mark.slow
 @each_belief
 def test_several_draws_are_those_of_the_split_keys(kind):

@@ -258,6 +258,103 @@ def test_an_arm_is_advised_for_its_mean_not_for_its_pulls():
     assert agent.advice(among=["a"]) == ("a", 1.0)
 
 
+# --- surprise ------------------------------------------------------------------------------
+
+SPREAD_MEANS = np.array([0.0, 2.0, -1.0, 3.0])
+
+
+def expected_of_the_left_out(mean, covariance, arms, rewards):
+    """``m`` and ``√(s² + σ²/n)`` of each pulled arm by Gaussian conditioning, in float64."""
+    arms, rewards = np.asarray(arms), np.asarray(rewards)
+    pulled, counts = np.unique(arms, return_counts=True)
+    y = np.array([rewards[arms == arm].mean() for arm in pulled])
+    seen = covariance[np.ix_(pulled, pulled)] + np.diag(NOISE**2 / counts)
+    of = {}
+    for i, arm in enumerate(pulled):
+        others = np.arange(len(pulled)) != i
+        gain = np.linalg.solve(seen[np.ix_(others, others)], seen[others, i])
+        m = mean[arm] + gain @ (y - mean[pulled])[others]
+        of[int(arm)] = m, np.sqrt(seen[i, i] - gain @ seen[others, i]), y[i]
+    return of
+
+
+def surprised(policy, mean, tasks=600, seed=0):
+    """The surprise of agents of one policy by tasks of ``N(mean, COVARIANCE)``, random pulls."""
+    rng, values = np.random.default_rng(seed), []
+    for means in rng.multivariate_normal(mean, COVARIANCE, tasks):
+        agent = Agent(policy, seed=0)
+        arms = rng.integers(0, K, 6)
+        agent.update(arms, means[arms] + NOISE * rng.standard_normal(6))
+        values.append(agent.surprise().value)
+    return np.array(values)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        MixtureTS(GAUSSIAN, NOISE),
+        MixtureTS(GAUSSIAN, NOISE, single_arm=False),
+        DiffTS(DiffusionPrior.gaussian(MEAN, COVARIANCE), NOISE, sampler="merged"),
+    ],
+    ids=["gts-full", "sets of arms", "diffts, one pass"],
+)
+def test_an_arm_surprises_by_what_the_other_arms_made_expect(policy):
+    agent = Agent(policy, arms=list("abcd"), seed=0)
+    agent.update([list("abcd")[arm] for arm in ARMS], REWARDS)
+    value, by_arm = agent.surprise()
+    exact = {
+        "abcd"[arm]: (y - m) / std
+        for arm, (m, std, y) in expected_of_the_left_out(MEAN, COVARIANCE, ARMS, REWARDS).items()
+    }
+    assert list(by_arm) == ["a", "b", "c"]  # 'd' was never pulled
+    assert by_arm == pytest.approx(exact, abs=1e-4)
+    assert value == pytest.approx(np.mean([z**2 for z in exact.values()]), abs=1e-4)
+
+
+def test_draws_give_the_same_surprise_within_their_error():
+    agent, draws = thompson(), 2000
+    agent.update(ARMS, REWARDS)
+    by_arm = agent.surprise(draws=draws).by_arm
+    for arm, (m, std, y) in expected_of_the_left_out(MEAN, COVARIANCE, ARMS, REWARDS).items():
+        z, share = (y - m) / std, 1 - NOISE**2 / ARMS.count(arm) / std**2  # s² / (s² + σ²/n)
+        # Standard errors of the mean and of the variance of the draws, as they move z.
+        error = np.sqrt((share + (share * z) ** 2 / 2) / draws)
+        assert abs(by_arm[arm] - z) < 4.5 * error
+
+
+@pytest.mark.slow
+def test_a_belief_that_is_right_has_a_surprise_of_one():
+    values = surprised(MixtureTS(GAUSSIAN, NOISE), MEAN)
+    assert abs(values.mean() - 1.0) < 4.5 * values.std(ddof=1) / np.sqrt(len(values))
+
+
+@pytest.mark.slow
+def test_wrong_means_surprise():
+    wrong = MixtureTS(Gaussian(SPREAD_MEANS[::-1], COVARIANCE), NOISE)
+    values = surprised(wrong, SPREAD_MEANS)
+    assert values.mean() - 4.5 * values.std(ddof=1) / np.sqrt(len(values)) > 5.0
+
+
+def test_without_pulls_nobody_is_surprised():
+    assert agent_of("gts-full").surprise() == (0.0, {})
+
+
+def test_one_pulled_arm_is_seen_beside_the_prior():
+    agent = agent_of("gts-diag", arms=list("abcd"))
+    agent.update(["b", "b"], [1.0, 2.0])
+    std = np.sqrt(COVARIANCE[1, 1] + NOISE**2 / 2)
+    assert agent.surprise().by_arm == pytest.approx({"b": (1.5 - MEAN[1]) / std}, abs=1e-5)
+
+
+def test_a_belief_without_a_prior_says_that_it_expects_nothing():
+    agent = agent_of("ucb1")
+    agent.update(0, 0.5)
+    with pytest.raises(InvalidInputError, match="surprise: EmpiricalBelief expects nothing"):
+        agent.surprise()
+    with pytest.raises(InvalidInputError, match="draws"):
+        agent_of("gts-full").surprise(draws=1)
+
+
 @pytest.mark.parametrize(
     ("arm", "reward", "named"),
     [

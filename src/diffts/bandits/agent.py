@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffts.bandits.actions import Actions, BestArm, BestOffered
-from diffts.bandits.answers import BestArmAdvice, Decision, Probabilities
+from diffts.bandits.answers import BestArmAdvice, Decision, Probabilities, Surprise
 from diffts.bandits.arm_names import ArmNames
 from diffts.bandits.beliefs import State
 from diffts.bandits.history import History
@@ -26,6 +26,7 @@ from diffts.bandits.noise import NoiseLike, noise_from_json
 from diffts.bandits.policies import DiffTS
 from diffts.bandits.policy import Advice, Policy
 from diffts.bandits.rules import Rule
+from diffts.bandits.surprise import scores_left_out
 from diffts.diffusion.posterior import PosteriorSampler
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import ArtifactError, InvalidInputError
@@ -117,6 +118,40 @@ class Agent:
         actions = self.actions if among is None else self._offer(among)
         advice = _advise(self.policy, self._state, actions)
         return BestArmAdvice(self._named(np.asarray(advice.action)), float(advice.chance))
+
+    def surprise(self, draws: int = 100) -> Surprise:
+        """How surprised the belief is by this task: each arm beside what all others made expect.
+
+        ``z^a = (y^a - m^a) / √((s^a)² + (σ̂^a)²/n^a)``
+
+        ``y^a`` is the mean of the ``n^a`` rewards of the arm and ``σ̂^a`` the noise assumed of one;
+        ``m^a`` and ``s^a`` are what the belief thinks of the arm given the other arms' pulls alone.
+        The value is the mean of ``(z^a)²``. It changes nothing, and asks for one posterior an arm.
+
+        It is about 1 on average over tasks that are as the belief thinks; one task with few arms
+        may be far from it. It has limits:
+
+        - Arms that were never pulled surprise nobody.
+        - A rule that drops an arm after bad luck keeps that bad luck as all it knows of the arm.
+          So the average is somewhat off 1 where an agent chose the arms itself.
+        - Noise that is learned from few rewards of the task (``"auto"``) is only roughly known.
+        - A belief without a prior (UCB1) expects nothing of an arm: it is refused.
+
+        Args:
+            draws: what ``m`` and ``s`` are taken of where there is no closed form; n draws make
+                the value some 3/n too large.
+
+        >>> prior = DiffusionPrior.gaussian([0.5, 0.5], [[0.04, 0.03], [0.03, 0.04]])
+        >>> agent = ThompsonSampling(prior, 0.1, arms=["red", "blue"], sampler="merged", seed=0)
+        >>> agent.update(["red", "blue"], [0.9, 0.1])
+        >>> value, by_arm = agent.surprise()
+        >>> f"{value:.1f}", f"{by_arm['red']:.1f}"
+        ('12.8', '3.6')
+        """
+        draws = whole_number("draws", draws, 2)
+        arms, scores = scores_left_out(self.policy.belief, self._state, draws)
+        by_arm = {self.arms[a]: float(z) for a, z in zip(arms, scores, strict=True)}
+        return Surprise(float(np.mean(scores**2)) if len(scores) else 0.0, by_arm)
 
     def update(self, arm: Any, reward: Any) -> None:
         """Tell what a pull gave; or several pulls, as two lists of the same length.

@@ -37,3 +37,18 @@ class BestArmAdvice(NamedTuple):
 
     arm: Any
     chance: float
+
+
+class Surprise(NamedTuple):
+    """How far a task is from what the belief expects.
+
+    Attributes:
+        value: the mean of ``(z^a)²`` over the arms that were pulled: about 1 where the belief is
+            right, more where it is wrong or too sure, less where it is too unsure. 0 if nothing
+            was pulled: then ``by_arm`` is empty.
+        by_arm: ``z^a`` of each of these arms: how many standard deviations its mean reward lies
+            above (below, if negative) what the pulls of all other arms made expect.
+    """
+
+    value: float
+    by_arm: dict[Any, float]

@@ -44,6 +44,13 @@ class History(eqx.Module):
             self.rounds + 1,
         )
 
+    def without(self, arms: Bool[Array, " K"]) -> History:
+        """The history as if these arms had given nothing; the rounds stay."""
+        counts, sums, squares = (
+            jnp.where(arms, 0.0, of) for of in (self.counts, self.sums, self.squares)
+        )
+        return History(counts, sums, squares, self.rounds)
+
     @property
     def means(self) -> Float[Array, " K"]:
         """Empirical mean of each arm, 0 where it was never pulled."""

@@ -80,6 +80,11 @@ class Belief(eqx.Module):
     def resolution(self) -> Float[Array, ""]:
         """A difference of drawn values below which it cannot tell two arms apart."""
 
+    @property
+    def has_prior(self) -> bool:
+        """Whether it expects anything of an arm before its first pull."""
+        return True
+
     def draw(self, key: KeyArray, state: State, n: int) -> Float[Array, "n K"]:
         """``n`` draws, by the key itself if it is one, else by ``split(key, n)``."""
         if n == 1:

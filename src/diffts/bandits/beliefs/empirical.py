@@ -33,6 +33,11 @@ class EmpiricalBelief(ArmByArmBelief):
         self.n_arms, self.single_arm = n_arms, False
         self.noise, self.unseen = as_noise(noise), jnp.float32(unseen)
 
+    @property
+    def has_prior(self) -> bool:
+        """What it says of an arm without pulls is a placeholder."""
+        return False
+
     def estimate(self, state: HistoryState, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Empirical means, and less than the least of them for arms that were never pulled."""
         del draws

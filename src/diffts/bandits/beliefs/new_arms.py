@@ -109,6 +109,11 @@ class NewArmsBelief(Belief):
         """That of the known arms: any difference tells of the others."""
         return self.known.resolution
 
+    @property
+    def has_prior(self) -> bool:
+        """If the known arms have one: the new ones do."""
+        return self.known.has_prior
+
     def noise_std(self, state: NewArmsState) -> Float[Array, " K+J"]:
         """Of the known arms what their belief reckons with; of the others, from all pulls."""
         known = self.known.noise_std(state.known)
