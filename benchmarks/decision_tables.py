@@ -1,4 +1,4 @@
-"""The table of docs/arms.md, from the files in results/decisions.
+"""The tables of docs/arms.md, from the files in results/decisions.
 
 python -m benchmarks.decision_tables
 """
@@ -7,42 +7,85 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 FOLDER = Path(__file__).parent.parent / "results/decisions"
 ROUNDS = ("40", "100", "300", "1000")
+Row = dict[str, Any]
 
 
 def main() -> None:
-    print("\n".join(table()))
+    print("\n".join([*ours(), "", *baselines()]))
 
 
-def table() -> Iterator[str]:
-    """Regret of each run at each horizon, its standard error and its tail."""
-    yield "| run | rule | σ̂ | " + " | ".join(ROUNDS) + " | 95th percentile |"
-    yield "|---|---|---|" + "---:|" * (len(ROUNDS) + 1)
+@cache
+def rows() -> tuple[Row, ...]:
+    """All rows of all files, each with the name of its file."""
+    found = []
     for path in sorted(FOLDER.glob("*.json")):
-        for row in json.loads(path.read_text())["rows"]:
-            if row["policy"] == "diffts":
-                yield line(path.stem, row)
+        found += [row | {"file": path.stem} for row in json.loads(path.read_text())["rows"]]
+    return tuple(found)
 
 
-def line(name: str, row: dict[str, Any]) -> str:
-    """One run."""
-    last = max(row["regret"], key=int)
-    cells = [f"{row['regret'][t]:.1f}" if t in row["regret"] else "–" for t in ROUNDS]
-    cells[ROUNDS.index(last)] += f" ± {row['stderr'][last]:.1f}"
-    return (
-        f"| {name} | `{row['rule']}` | {row['noise']} | "
-        + " | ".join([*cells, f"{row['p95']:.1f}"])
-        + " |"
-    )
+def groups(of_ours: bool) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows that differ in their seed alone."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows():
+        if (row["policy"] == "diffts") == of_ours:
+            key = (row["file"], row["policy"], row["rule"], row["noise"])
+            found.setdefault(key, []).append(row)
+    return found
 
 
-def errors(name: str) -> str:
-    """τ of a run's denoiser at some steps, as a sentence has them."""
-    row = json.loads((FOLDER / f"{name}.json").read_text())["rows"][0]
+def ours() -> Iterator[str]:
+    """Mean regret of the priors of all seeds at each horizon, its standard error and its tail."""
+    yield "| run | rule | σ̂ | seeds | " + " | ".join(ROUNDS) + " | 95% |"
+    yield "|---|---|---|---|" + "---:|" * (len(ROUNDS) + 1)
+    for (file, _, rule, noise), found in groups(of_ours=True).items():
+        yield f"| {file} | `{rule}` | {noise} | {len(found)} | {cells(found)} |"
+
+
+def baselines() -> Iterator[str]:
+    """The same of the baselines."""
+    yield "| run | policy | σ̂ | " + " | ".join(ROUNDS) + " | 95% |"
+    yield "|---|---|---|" + "---:|" * (len(ROUNDS) + 1)
+    for (file, policy, rule, noise), found in groups(of_ours=False).items():
+        yield f"| {file} | `{policy}:{rule}` | {noise} | {cells(found)} |"
+
+
+def cells(found: list[Row]) -> str:
+    """Regret at each horizon and the 95th percentile of a task, over seeds."""
+    last = max(found[0]["regret"], key=int)
+    reached = [t for t in ROUNDS if t in found[0]["regret"]]
+    told = {t: f"{np.mean([row['regret'][t] for row in found]):.1f}" for t in reached}
+    told[last] += f" ± {standard_error(found):.1f}"
+    tail = np.mean([row["p95"] for row in found])
+    return " | ".join([*(told.get(t, "–") for t in ROUNDS), f"{tail:.1f}"])
+
+
+def standard_error(found: list[Row]) -> float:
+    """Of the mean regret, over tasks and, where there are several, over seeds."""
+    tasks = np.array([row["regret_of_tasks"] for row in found])
+    variance = tasks.mean(0).var(ddof=1) / tasks.shape[1]
+    if len(found) > 1:
+        variance += tasks.mean(1).var(ddof=1) / len(found)
+    return float(np.sqrt(variance))
+
+
+def regret(file: str, rule: str = "default", policy: str = "diffts", noise: float = 0.1) -> float:
+    """Mean regret of a run's last round, over seeds."""
+    wanted = (file, policy, rule, noise)
+    found = groups(of_ours=policy == "diffts")[wanted]
+    return float(np.mean([list(row["regret"].values())[-1] for row in found]))
+
+
+def errors(file: str) -> str:
+    """τ of a run's first denoiser at some steps, as a sentence has them."""
+    row = next(row for row in rows() if row["file"] == file and row["policy"] == "diffts")
     return ", ".join(f"{value:.4f}" for value in row["tau"].values())
 
 

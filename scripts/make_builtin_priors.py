@@ -1,23 +1,18 @@
 """Make the ready-made priors of src/diffts/priors, in half precision.
 
-python scripts/make_builtin_priors.py popular-niche labeled-arms labeled-arms-common bidding
+python scripts/make_builtin_priors.py popular-niche labeled-arms labeled-arms-common bidding maze
 python scripts/make_builtin_priors.py maze --prior FOLDER                  # learned elsewhere (GPU)
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 from diffts.diffusion.prior import DiffusionPrior
+from diffts.experiments.learning_plan import LearningPlan
 from diffts.priors import __file__ as package
 from diffts.problems import get_problem
-from diffts.reproduction.profile import PROFILES
-from diffts.reproduction.specs import plan_for
-
-#: Narrower where the reproduction's network would be over 3 MB.
-NARROWER = {"popular-niche": {"width": 256}}
 
 
 def main() -> None:
@@ -31,12 +26,12 @@ def main() -> None:
         if options.prior is not None:
             prior = DiffusionPrior.load(options.prior)
         else:
-            plan = plan_for(name, PROFILES["paper"])
-            plan = replace(plan, options=plan.options | NARROWER.get(name, {}))
-            prior = plan.learn(problem, *problem.split(seed=0)[:2])
+            prior = LearningPlan("arms").learn(problem, *problem.split(seed=0)[:2])
         if prior.n_arms != problem.n_arms:
             parser.error(f"{options.prior}: {prior.n_arms} arms, {name} has {problem.n_arms}")
         folder = Path(package).parent / name
+        for old in folder.glob("arrays-*"):
+            old.unlink()
         prior.save(folder, half=True)
         size = sum(path.stat().st_size for path in folder.iterdir())
         print(f"{name}: {size / 2**20:.2f} MiB in {folder.name}/")

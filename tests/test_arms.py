@@ -363,7 +363,7 @@ class TestLearning:
         with pytest.raises(InvalidInputError, match="has its own"):
             learn_prior(self.TASKS, network="arms", procedure="paper")
         with pytest.raises(InvalidInputError, match="that of the network 'arms'"):
-            learn_prior(self.TASKS, procedure="arms")
+            learn_prior(self.TASKS, network="residual-mlp", procedure="arms")
         with pytest.raises(InvalidInputError, match="Gaussian below it already"):
             learn_prior(self.TASKS, network="arms", predicts="residual", procedure=SHORT)
         with pytest.raises(InvalidInputError, match="no final_steps"):

@@ -33,6 +33,8 @@ COMMANDS = [
     "reproduce",
     "train",
 ]
+#: A network that compiles in no time; 'arms', the default, has tests of its own.
+OLDER = ("--network", "residual-mlp")
 
 
 def start(*arguments, code="", **environment):
@@ -168,7 +170,7 @@ def test_compiled_programs_are_kept_between_starts(tmp_path):
 @pytest.mark.usefixtures("few_tasks")
 def test_train_inspect_and_compare_work_together(tmp_path):
     prior, json_file, figure = tmp_path / "prior", tmp_path / "race.json", tmp_path / "race.png"
-    result = diffts("train", "groups", "--out", prior, "--train-steps", 20)
+    result = diffts("train", "groups", "--out", prior, "--train-steps", 20, *OLDER)
     assert result.returncode == 0, result.stderr
     assert os.listdir(tmp_path) == ["prior"]
     result = diffts("inspect", prior)
@@ -264,6 +266,7 @@ def plugin(tmp_path, monkeypatch):
 
 
 RACE = ("compare", "slopes", "--tasks", 4, "--past-tasks", 20, "--train-steps", 5, "--steps", 4)
+RACE += OLDER
 
 
 @pytest.mark.slow
@@ -324,6 +327,7 @@ def test_two_seeds_are_two_races(tmp_path, plugin):
 def test_a_prior_for_each_seed(tmp_path, plugin):
     """Two priors that were trained before play as the two that are learned on the way."""
     train = ("train", "slopes", "--plugin", plugin, "--past-tasks", 20, "--train-steps", 5)
+    train += OLDER
     assert diffts(*train, "--out", "a").returncode == 0
     few = ("--policies", "diffts", "--plugin", plugin, "--seeds", 2)
     learned = diffts(*RACE, *few, "--csv", "learned.csv")
@@ -341,7 +345,7 @@ def test_imperfect_data_serve_all_policies(tmp_path):
     """Few past tasks, so few that some arms are observed too seldom to calibrate."""
     few = ("--data", "imperfect", "--missing", 0.8, "--past-tasks", 60)
     prior, file = tmp_path / "prior", tmp_path / "race.json"
-    result = diffts("train", "groups", "--out", prior, "--train-steps", 30, *few)
+    result = diffts("train", "groups", "--out", prior, "--train-steps", 30, *few, *OLDER)
     assert result.returncode == 0, result.stderr
     assert "Held-out CRPS" in result.stdout
     assert "observed too seldom to calibrate" in result.stdout
@@ -365,7 +369,8 @@ def test_the_demo_runs_small(tmp_path):
     assert result.returncode == 0, result.stderr
     assert "is first" in result.stdout
     demo = json.loads(file.read_text())
-    assert demo["regret"].keys() == {"diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10"}
+    raced = {"diffts:default", "gts-full:default", "gts-full", "gmmts-10", "gts-diag", "ucb1"}
+    assert demo["regret"].keys() == raced
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "regret.png", "tasks.png", "posterior.png", "demo.json",
     }  # fmt: skip

@@ -64,6 +64,21 @@ def test_who_cannot_race_a_few_tasks_in_time_is_left_out():
     assert (alone.kinds, alone.tasks) == (("diffusion",), LEAST_RACED)
 
 
+def test_a_slow_belief_that_predicts_worse_leaves_the_tasks_to_the_others():
+    costs = {"gaussian": 0.01, "mixture": 5.0, "diffusion": 0.7}
+    told = {"available": 500, "budget": Budget(2, Clock(0.0))}
+    all_of_them = enter(costs, **told)
+    assert all_of_them.kinds == ("gaussian", "mixture", "diffusion")
+    assert all_of_them.tasks == 21
+    entries = enter(costs, **told, plausible=["diffusion"])
+    assert (entries.kinds, entries.tasks) == (("gaussian", "diffusion"), 100)
+    assert "predicts worse" in entries.too_slow["mixture"]
+    # It races if it predicts as well, if it is quick, or if there is time for all.
+    assert enter(costs, **told, plausible=["mixture"]).kinds == all_of_them.kinds
+    assert len(enter(costs | {"mixture": 0.6}, **told, plausible=["diffusion"]).kinds) == 3
+    assert len(enter(costs, 500, Budget(60, Clock(0.0)), plausible=["diffusion"]).kinds) == 3
+
+
 def past_tasks(n, seed=0):
     rng = np.random.default_rng(seed)
     tasks = rng.standard_normal((n, 1)) * [1.0, 1.0, -1.0] + 0.3 * rng.standard_normal((n, 3))

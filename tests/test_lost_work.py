@@ -19,7 +19,8 @@ from diffts.learning import Progress, TrainingStopped
 from diffts.learning.training import refuse_divergence
 from diffts.storage import save_folder
 
-TRAIN = ("train", "groups", "--train-steps", 300, "--past-tasks", 20)
+OLDER = ("--network", "residual-mlp")  # compiles in no time
+TRAIN = ("train", "groups", "--train-steps", 300, "--past-tasks", 20, *OLDER)
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +136,17 @@ def test_from_either_kind_of_data(here, monkeypatch, data):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("compare", "groups", "--past-tasks", 20, "--train-steps", 300, "--policies", "diffts"),
+        (
+            "compare",
+            "groups",
+            "--past-tasks",
+            20,
+            "--train-steps",
+            300,
+            "--policies",
+            "diffts",
+            *OLDER,
+        ),
         ("demo", "--train-steps", 300, "--tasks", 2, "--horizon", 2),
     ],
 )

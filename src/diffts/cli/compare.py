@@ -42,6 +42,7 @@ def compare(
             "one for each of the seeds."
         ),
     ] = None,
+    network: opt.NetworkName = None,
     train_steps: opt.TrainSteps = 15_000,
     procedure: opt.ProcedureName = None,
     sure: opt.Sure = None,
@@ -93,7 +94,7 @@ def compare(
     assumed = chosen.noise_std if noise_std is None else number_or_word(noise_std)
     as_noise(assumed).check_law(chosen.rewards.bounds)
     corruption = corruption_of(data, missing=missing, noise=noise, procedure=procedure, sure=sure)
-    plan = make_plan(train_steps, procedure, sure)
+    plan = make_plan(train_steps, procedure, sure, network)
     named = prior or []
     if len(named) not in (0, 1, seeds):
         raise InvalidInputError(f"--prior: {len(named)} of them for {seeds} seeds")

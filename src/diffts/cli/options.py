@@ -39,6 +39,12 @@ Noise = Annotated[float | None, problem("Imperfect data: noise level of the othe
 Seed = Annotated[int, problem("Seed of everything.")]
 
 TrainSteps = Annotated[int, learning("Gradient steps of the training.")]
+NetworkName = Annotated[
+    str | None,
+    learning(
+        "Network; 'arms' by default. With --procedure, --sure or --paper-recipe, the problem's."
+    ),
+]
 ProcedureName = Annotated[
     str | None,
     learning("Imperfect data: default, paper, paper-without-em, ipinyou or images."),

@@ -23,12 +23,7 @@ def train(
     missing: opt.Missing = None,
     noise: opt.Noise = None,
     seed: opt.Seed = 0,
-    network: Annotated[
-        str | None,
-        opt.learning(
-            "Network; 'arms' by default. With --procedure, --sure or --paper-recipe, the problem's."
-        ),
-    ] = None,
+    network: opt.NetworkName = None,
     train_steps: opt.TrainSteps = 15_000,
     paper: Annotated[
         bool, opt.learning("Constant learning rate and no average.", "--paper-recipe")

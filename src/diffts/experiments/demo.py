@@ -12,11 +12,20 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.evidence import Evidence
 from diffts.experiments.compare import Comparison, Outcome
 from diffts.figures import draw_evolution, draw_regret, draw_tasks
+from diffts.learning import ArmProcedure
 from diffts.problems import PopularNiche
 
 PICTURES = ("regret.png", "tasks.png", "posterior.png")
-POLICIES = ("diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10")
-STEPS = 33  # of the paper's sampler
+#: The default rule, and Thompson sampling for those that are known by it.
+POLICIES = ("diffts:default", "gts-full:default", "gts-full", "gmmts-10", "gts-diag", "ucb1")
+#: Small enough to learn in a minute.
+NETWORK = {"width": 128, "hidden": 32}
+
+
+def short_procedure(steps: int) -> ArmProcedure:
+    """Our procedure with fewer histories, in so many gradient steps."""
+    few = ArmProcedure(rounds=2, play_tasks=500, judged_tasks=100, score_every=3000)
+    return few.scaled_to(steps)
 
 
 def write_pictures(
@@ -44,7 +53,7 @@ def play_one_task(
 ) -> dict[int, Evidence]:
     """Evidence about the first test task after some numbers of rounds of DiffTS."""
     task, noise_std = comparison.test[0], comparison.problem.noise_std
-    agent = ThompsonSampling(prior, noise_std, steps=20, seed=comparison.seed)
+    agent = ThompsonSampling(prior, noise_std, rule="default", seed=comparison.seed)
     rng = np.random.default_rng(comparison.seed)
     arms: list[int] = []
     rewards: list[float] = []

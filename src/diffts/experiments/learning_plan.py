@@ -11,6 +11,7 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.evidence import Evidence
 from diffts.learning import (
     PROCEDURES,
+    ArmProcedure,
     Procedure,
     Progress,
     TrainingConfig,
@@ -30,7 +31,7 @@ class LearningPlan:
     options: dict[str, Any] = dataclasses.field(default_factory=dict)  # its sizes
     predicts: str | None = None
     config: TrainingConfig = _TRAINING  # from exact means
-    procedure: Procedure = PROCEDURES["default"]  # the same from evidence
+    procedure: Procedure = PROCEDURES["default"]  # the same from evidence; of 'arms', from both
     choose_sure: bool = False  # from evidence, choose λ by the held-out score
 
     def network_for(self, problem: Problem) -> dict[str, Any]:
@@ -63,8 +64,11 @@ class LearningPlan:
         """
         how = {"seed": seed, "checkpoint": checkpoint, **self.network_for(problem)}
         if self.network == "arms":  # one procedure for both kinds of data
-            procedure = Procedure.named("arms", **problem.suggested_arms.procedure)
-            how |= {"procedure": procedure.scaled(self.config.steps / TrainingConfig.steps)}
+            procedure = self.procedure
+            if not isinstance(procedure, ArmProcedure):
+                advised = Procedure.named("arms", **problem.suggested_arms.procedure)
+                procedure = advised.scaled(self.config.steps / TrainingConfig.steps)
+            how |= {"procedure": procedure}
             return learn_prior(past, calibration, on_progress=on_progress, **how)
         if self.choose_sure:
             tell = None if on_progress is None else lambda _, progress: on_progress(progress)

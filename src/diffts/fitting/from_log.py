@@ -153,7 +153,7 @@ def fit(
                 costs[kind] = seconds_of_a_task(policy(kind, law), few, rewards, decisions)
         # Two more fits and races of Gaussians for the learning curve, and a last fit to all tasks.
         after = 2 * of_gaussian
-        entries = enter(costs, n_judged, budget, kept_back=after)
+        entries = enter(costs, n_judged, budget, kept_back=after, plausible=plausible)
         tasks = completed(entries.tasks)
         outcomes = {kind: race(kind, laws[kind]) for kind in entries.kinds}
         chosen = simplest_of_the_best({kind: one.missed for kind, one in outcomes.items()})

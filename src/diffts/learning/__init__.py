@@ -1,5 +1,6 @@
 """Learning a prior from data of past tasks: training and calibration."""
 
+from diffts.learning.arms import ArmProcedure
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.checkpoint import CheckpointWarning, TrainingStopped
 from diffts.learning.fits import FactorFit, fit_diagonal, fit_gaussian, fit_mixture
@@ -13,6 +14,7 @@ from diffts.learning.within import learn_prior_within
 
 __all__ = [
     "PROCEDURES",
+    "ArmProcedure",
     "CheckpointWarning",
     "FactorFit",
     "Lesson",

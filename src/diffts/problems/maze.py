@@ -102,11 +102,10 @@ class Maze(Problem):
                 "play_rounds": 300,
                 "play_tasks": 2000,
                 "most_factors": 16,
-                # A U-Net learns the past mazes by heart if it is given the time.
-                "warmup_steps": 2000,
+                "warmup_steps": 4000,
                 "rounds": 2,
-                "inner_steps": 1500,
-                "score_every": 500,
+                "inner_steps": 4000,
+                "score_every": 2000,
             },
             {"grid": {**self.suggested_network.options, "folds": 1}},
         )
