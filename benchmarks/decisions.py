@@ -31,6 +31,8 @@ from benchmarks.gaussian_laws import LAWS, as_seen
 from benchmarks.measuring import command
 from diffts.bandits import RULES as ALL_RULES
 from diffts.bandits.noise import number_or_word
+from diffts.bandits.policy import Policy
+from diffts.bandits.simulate import simulate
 from diffts.bandits.simulation import Simulation
 from diffts.circumstances import circumstances
 from diffts.diffusion.prior import DiffusionPrior
@@ -93,7 +95,7 @@ def race(name: str, data: str, options: argparse.Namespace) -> Iterator[dict[str
         for noise in noises:
             comparison = Comparison(problem, past, tasks, problem.horizon, noise)
             for rule in rules:
-                run = comparison.play(comparison.policy(f"diffts:{rule}", prior))
+                run = played(comparison, comparison.policy(f"diffts:{rule}", prior))
                 yield (
                     same
                     | {"policy": "diffts", "rule": rule, "seed": seed, "noise": noise}
@@ -106,9 +108,22 @@ def race(name: str, data: str, options: argparse.Namespace) -> Iterator[dict[str
             comparison = Comparison(problem, known, tasks, problem.horizon, noise)
             for rule in rules if policy != "ucb1" else ("ucb",):
                 named = policy if rule == "ucb" else f"{policy}:{rule}"
-                run = comparison.play(comparison.policy(named))
+                run = played(comparison, comparison.policy(named))
                 about = {"policy": policy, "rule": rule, "seed": None, "noise": noise}
                 yield same | about | measured(run)
+
+
+def played(comparison: Comparison, policy: Policy) -> Simulation:
+    """A policy on the development tasks, never asked for advice: that takes many draws."""
+    problem = comparison.problem
+    return simulate(
+        policy,
+        comparison.test,
+        problem.rewards,
+        horizon=comparison.horizon,
+        actions=problem.actions,
+        advice=False,
+    )
 
 
 def known_of(problem: Problem, sets: TaskSets, data: str) -> tuple[Any, Any]:
