@@ -1,4 +1,4 @@
-"""The figures of docs/arms.md and of the README about it are those of the result files."""
+"""The figures of docs/arms.md are those of the result files."""
 
 import json
 from pathlib import Path
@@ -27,10 +27,6 @@ def test_sentences_have_figures_of_the_files():
     gaussian = regret("baselines-popular-niche", policy="gts-full")
     assert f"and GTS-full {gaussian:.1f}" in page
     assert f"errs by {errors('popular-niche')} at steps" in page
-    readme = (ROOT / "README.md").read_text().replace("\n", " ")
-    for problem in ("popular-niche", "labeled-arms-common"):
-        both = f"{regret(f'{problem}-imperfect'):.1f} instead of {regret(problem):.1f}"
-        assert both in readme
 
 
 def test_bernoulli_beside_the_best_number():
