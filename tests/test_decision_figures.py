@@ -19,7 +19,7 @@ def test_the_tables_are_those_of_the_files():
 
 
 def test_sentences_have_figures_of_the_files():
-    page = PAGE.replace("\n", " ").replace("  ", " ")
+    page = " ".join(PAGE.split())
     exact = json.loads((ROOT / "results/rules/exact-popular-niche.json").read_text())["rows"]
     exact = next(row["regret"] for row in exact if row["rule"] == "bayes-ucb")
     said = f"{regret('popular-niche'):.1f} after 1000 rounds, where the default rule on the exact"

@@ -42,3 +42,13 @@ def test_fits_and_their_benchmark_load_without_tables():
     )
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout) == []
+
+
+def test_the_page_has_the_figures_of_the_result_file():
+    (row,) = json.loads((ROOT / "results/fit/popular-niche.json").read_text())["rows"]
+    page = " ".join((ROOT / "docs/from-your-csv.md").read_text().split())
+    regret = [row["candidates"][kind]["regret"]["1000"] for kind in ("diffusion", "gaussian")]
+    assert f"A log of {row['rows']:,} rows" in page
+    assert f"took {row['seconds_in_all']:.0f} seconds" in page
+    assert row["chosen"] == "diffusion"
+    assert f"was {regret[0]:.1f}, a Gaussian's {regret[1]:.1f}" in page
