@@ -52,3 +52,5 @@ def test_the_page_has_the_figures_of_the_result_file():
     assert f"took {row['seconds_in_all']:.0f} seconds" in page
     assert row["chosen"] == "diffusion"
     assert f"was {regret[0]:.1f}, a Gaussian's {regret[1]:.1f}" in page
+    early = [row["candidates"][kind]["regret"]["100"] for kind in ("diffusion", "gaussian")]
+    assert f"After 100 decisions it was {early[0]:.1f} and {early[1]:.1f}" in page

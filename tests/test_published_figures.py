@@ -216,6 +216,7 @@ def readme():
     by_arms = [
         by_default_rule(f"{one}{data}") for one in (PN, LABELED) for data in ("-imperfect", "")
     ]
+    yield "a longer training has {:.1f} on development tasks", [by_default_rule(PN)]
     yield (
         "such a prior has a regret of {:.1f} instead of {:.1f}, on Labeled Arms (common scale) "
         "{:.1f} instead of {:.1f}",

@@ -22,7 +22,7 @@ def demo(
     tasks: Annotated[int, opt.playing("Test tasks.")] = 100,
     horizon: Annotated[int, opt.playing("Rounds in each task.")] = 1000,
     rule: opt.Rules = None,
-    train_steps: opt.TrainSteps = 1500,
+    train_steps: opt.TrainSteps = 3000,
     checkpoint: opt.Checkpoint = None,
     seed: opt.Seed = 0,
     json_file: opt.JsonFile = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,9 +24,10 @@ NETWORK = {"width": 128, "hidden": 32}
 
 
 def short_procedure(steps: int) -> ArmProcedure:
-    """Our procedure with fewer histories, in so many gradient steps."""
-    few = ArmProcedure(rounds=2, play_tasks=500, judged_tasks=100, score_every=3000)
-    return few.scaled_to(steps)
+    """Our procedure with smaller batches and fewer histories, in so many gradient steps."""
+    whole = ArmProcedure(rounds=2, play_tasks=500, score_every=3000)
+    small = dataclasses.replace(whole.training, batch_size=128)
+    return dataclasses.replace(whole, training=small).scaled_to(steps)
 
 
 def write_pictures(

@@ -215,7 +215,7 @@ class ArmProcedure(Procedure):
     def scaled_to(self, steps: int) -> ArmProcedure:
         """The same procedure with so many gradient steps in all."""
         whole = sum(phase.steps for phase in self.phases())
-        scaled = self.scaled(steps / whole)
+        scaled = self.scaled(whole_number("steps", steps, 1) / whole)
         assert isinstance(scaled, ArmProcedure)
         return scaled
 
