@@ -17,6 +17,7 @@ from diffts.cli import console
 from diffts.experiments import compare, learning_plan
 from diffts.learning import Progress, TrainingStopped
 from diffts.learning.training import refuse_divergence
+from diffts.problems import Problem
 from diffts.storage import save_folder
 
 OLDER = ("--network", "residual-mlp")  # compiles in no time
@@ -41,6 +42,12 @@ def quick(monkeypatch):
     monkeypatch.setattr(
         learning_plan, "learn_prior", lambda *a, **k: learn(*a, **{**k, "options": small})
     )
+
+
+@pytest.fixture
+def few_tasks(monkeypatch):
+    """Fewer past and test tasks than the problems have by themselves."""
+    monkeypatch.setattr(Problem, "default_sizes", (100, 20, 10))
 
 
 @pytest.fixture
@@ -132,7 +139,7 @@ def test_from_either_kind_of_data(here, monkeypatch, data):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "few_tasks")
 @pytest.mark.parametrize(
     "arguments",
     [
