@@ -10,6 +10,7 @@ from diffts.bandits.noise import BernoulliNoise, FixedNoise, PooledNoise, noise_
 from diffts.diffusion.exact import Gaussian, GaussianMixture
 from diffts.evidence import Evidence
 from diffts.fitting import Fitted, NewArms, candidates, fit
+from diffts.fitting.fitted import KINDS
 from diffts.fitting.from_log import explains_well, simplest_of_the_best
 from diffts.fitting.judging import Prediction, predict
 from diffts.fitting.race import always, complete
@@ -294,3 +295,21 @@ def test_laws_and_noises_of_all_kinds_come_back(noise, tmp_path):
         assert (again.kind, again.arms, again.new_arms) == (kind, ("a", "b"), saved.new_arms)
         assert noise_to_json(again.noise) == noise_to_json(noise)
         assert type(again.belief()) is type(saved.belief())
+
+
+@pytest.mark.slow
+def test_fits_and_races_side_by_side_are_those_one_by_one(monkeypatch):
+    """As beside an accelerator: in threads, and without timing the race first."""
+    log, kinds = log_of(gaussian_tasks(160)), KINDS[:3]
+    one_by_one = fit(log, minutes=0.5, kinds=kinds)
+    monkeypatch.setattr("diffts.fitting.side_by_side.has_accelerator", lambda: True)
+    monkeypatch.setattr("diffts.fitting.from_log.has_accelerator", lambda: True)
+    at_once = fit(log, minutes=0.5, kinds=kinds)
+    assert at_once.kind == one_by_one.kind
+    for key in ("kind", "log_score", "crps", "gap", "note"):
+        told, expected = (
+            [row.get(key) for row in fitted.facts["judged"]] for fitted in (at_once, one_by_one)
+        )
+        assert told == expected
+    assert at_once.facts["learning_curve"] == one_by_one.facts["learning_curve"]
+    assert len(at_once.facts["learning_curve"]) == 3

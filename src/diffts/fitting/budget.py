@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ class Budget:
     def __init__(self, minutes: float, clock: Callable[[], float] = time.perf_counter) -> None:
         self.planned = 60 * number_between("minutes", minutes, 0.0, MOST_MINUTES)
         self.clock, self.parts = clock, dict[str, float]()
-        self._started = clock()
+        self._started, self._lock = clock(), threading.Lock()
 
     @property
     def used(self) -> float:
@@ -49,12 +50,13 @@ class Budget:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Time of a part, added to what it had before."""
+        """Time of a part, added to what it had before; parts of several threads overlap."""
         before = self.clock()
         try:
             yield
         finally:
-            self.parts[name] = self.parts.get(name, 0.0) + self.clock() - before
+            with self._lock:
+                self.parts[name] = self.parts.get(name, 0.0) + self.clock() - before
 
     def facts(self) -> dict[str, Any]:
         """Seconds: planned, used, and of each part (plain JSON)."""

@@ -17,6 +17,7 @@ from diffts.evidence import Evidence
 from diffts.extras import require
 from diffts.fitting.budget import Budget
 from diffts.fitting.fitted import STEPS, Law
+from diffts.fitting.side_by_side import results_of
 from diffts.learning import Procedure, learn_prior_within
 from diffts.learning.fits import fit_factor_gaussian, fit_independent, fit_mixture
 from diffts.seeding import Seed, as_generator
@@ -64,9 +65,9 @@ def fit_candidates(
     """Each of some candidates as soon as it is fitted; those left out say why.
 
     A fit that breaks down (a training that diverges) leaves out that candidate alone.
-    Independent arms and the factor Gaussian are always fitted. A mixture takes about twice as long
-    as that Gaussian, which is a part of it. The diffusion prior gets half of the time that is left:
-    the other half is for the race.
+    Independent arms and the factor Gaussian are always fitted. A mixture begins with that Gaussian,
+    and takes about twice as long. The diffusion prior gets half of the time that is left: the other
+    half is for the race. Where there is an accelerator, these two are fitted side by side.
     """
     n_tasks = len(train.mean)
     order = as_generator(seed).permutation(n_tasks)
@@ -84,29 +85,35 @@ def fit_candidates(
 
     if "independent" in kinds:
         yield timed("independent", lambda: fit_independent(train))
+    near: Gaussian | None = None
     if "gaussian" in kinds:
-        yield timed("gaussian", lambda: fit_factor_gaussian(fitted_to, others).gaussian)
+        gaussian = timed("gaussian", lambda: fit_factor_gaussian(fitted_to, others).gaussian)
+        near = gaussian.law if isinstance(gaussian.law, Gaussian) else None
+        yield gaussian
     of_gaussian = budget.parts.get("fitting: gaussian", 0.0)
     too_few = f"{n_tasks} tasks to learn from are too few for it"
     out_of_time = f"no time left of {budget.planned / 60:g} minutes"
-    if "mixture" in kinds:
+
+    def mixture() -> Candidate:
         components = min(COMPONENTS, n_tasks // TASKS_OF_A_COMPONENT)
         if components < 2:
-            yield Candidate("mixture", None, note=too_few)
-        elif (missing := _missing("sklearn", "a mixture")) is not None:
-            yield Candidate("mixture", None, note=missing)
-        elif budget.most_left < 2 * of_gaussian:
-            yield Candidate("mixture", None, note=out_of_time)
-        else:
-            yield timed("mixture", lambda: fit_mixture(train, components, seed))
-    if "diffusion" in kinds:
+            return Candidate("mixture", None, note=too_few)
+        if (missing := _missing("sklearn", "a mixture")) is not None:
+            return Candidate("mixture", None, note=missing)
+        if budget.most_left < 2 * of_gaussian:
+            return Candidate("mixture", None, note=out_of_time)
+        return timed("mixture", lambda: fit_mixture(train, components, seed, near=near))
+
+    def diffusion() -> Candidate:
         seconds = TRAINING_SHARE * budget.left
         if n_tasks < LEAST_TASKS_OF_A_NETWORK:
-            yield Candidate("diffusion", None, note=too_few)
-        elif seconds <= of_gaussian:  # it begins with a Gaussian of its own
-            yield Candidate("diffusion", None, note=out_of_time)
-        else:
-            yield timed("diffusion", lambda: _diffusion(seconds, fitted_to, others, seed, budget))
+            return Candidate("diffusion", None, note=too_few)
+        if seconds <= of_gaussian:  # it begins with a Gaussian of its own
+            return Candidate("diffusion", None, note=out_of_time)
+        return timed("diffusion", lambda: _diffusion(seconds, fitted_to, others, seed, budget))
+
+    jobs = [job for job in (mixture, diffusion) if job.__name__ in kinds]
+    yield from results_of(jobs)
 
 
 def _missing(package: str, purpose: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from diffts.fitting.race import (
     seconds_of_a_task,
     spans,
 )
+from diffts.fitting.side_by_side import has_accelerator, results_of
 from diffts.fitting.support import doubt, worthwhile
 from diffts.fitting.verdict import Gain, verdict
 from diffts.learning.fits import fit_factor_gaussian, fit_independent, weighted_moments
@@ -54,6 +56,8 @@ JUDGED_SHARE, MOST_PREDICTED = 0.25, 300
 #: Pulls of one arm in one task, beyond the first, from which the noise is known well enough.
 KNOWN_NOISE = 100
 LEAST_TASKS, LEAST_ARMS = 8, 2
+#: The learning curve has Gaussians from a quarter and from half of the tasks, and from all.
+CURVE = (4, 2)
 
 
 def fit(
@@ -141,32 +145,47 @@ def fit(
 
     def race(kind: str, law: Law) -> Outcome:
         on_progress(f"racing: {kind}")
-        return play(policy(kind, law), tasks, rewards, seed, decisions)
+        with budget.part("race"):
+            return play(policy(kind, law), tasks, rewards, seed, decisions)
 
     of_gaussian = budget.parts.get("fitting: gaussian", 0.0)
-    with budget.part("race"):
-        costs = dict.fromkeys(laws, 0.0)
-        if n_judged > TRIAL:
-            on_progress("timing the race")
+    costs = dict.fromkeys(laws, 0.0)
+    if n_judged > TRIAL and not has_accelerator():  # there, compiling takes longer than playing
+        on_progress("timing the race")
+        with budget.part("race"):
             few = completed(TRIAL)
             for kind, law in laws.items():
                 costs[kind] = seconds_of_a_task(policy(kind, law), few, rewards, decisions)
-        # Two more fits and races of Gaussians for the learning curve, and a last fit to all tasks.
-        after = 2 * of_gaussian
-        entries = enter(costs, n_judged, budget, kept_back=after, plausible=plausible)
+    # Two more fits and races of Gaussians for the learning curve, and a last fit to all tasks.
+    after = 2 * of_gaussian
+    entries = enter(costs, n_judged, budget, kept_back=after, plausible=plausible)
+    with budget.part("race"):
         tasks = completed(entries.tasks)
-        outcomes = {kind: race(kind, laws[kind]) for kind in entries.kinds}
-        chosen = simplest_of_the_best({kind: one.missed for kind, one in outcomes.items()})
-        overall = weighted_moments(train).mean
-        ways = baselines(log.counts.sum(0), overall, log.noise_std, decisions)
-        others = {name: way(tasks, rewards, seed) for name, way in ways.items()}
-    with budget.part("learning curve"):
-        races = 2 * entries.tasks * costs.get("gaussian", 0.0)
-        curve = []
-        if after + races <= budget.most_left:
-            whole = outcomes.get("gaussian")
-            with suppress(InvalidInputError):  # some tasks of a log may be too odd for a Gaussian
-                curve = learning_curve(train, lambda law: race("gaussian", law), whole)
+    overall = weighted_moments(train).mean
+    ways = baselines(log.counts.sum(0), overall, log.noise_std, decisions)
+
+    def of_fewer(share: int) -> Outcome | None:
+        again = of_gaussian + entries.tasks * costs.get("gaussian", 0.0)
+        if len(train.mean) // share < 2 * LEAST_TASKS or again > budget.most_left:
+            return None
+        with suppress(InvalidInputError):  # some tasks of a log may be too odd for a Gaussian
+            with budget.part("learning curve"):
+                law = gaussian_of_the_first(train, len(train.mean) // share)
+            return race("gaussian", law)
+        return None
+
+    jobs: list[Callable[[], Outcome | None]] = [
+        *(partial(race, kind, laws[kind]) for kind in entries.kinds),
+        *(partial(way, tasks, rewards, seed) for way in ways.values()),
+        *(partial(of_fewer, share) for share in CURVE),
+    ]
+    raced = results_of(jobs)
+    outcomes = {kind: found for kind in entries.kinds if (found := next(raced)) is not None}
+    others = {name: found for name in ways if (found := next(raced)) is not None}
+    chosen = simplest_of_the_best({kind: one.missed for kind, one in outcomes.items()})
+    whole = [] if (of_all := outcomes.get("gaussian")) is None else [(1, of_all)]
+    fewer = [(share, found) for share in CURVE if (found := next(raced)) is not None]
+    curve = [point_of_curve(len(train.mean) // share, found) for share, found in fewer + whole]
     earned = outcomes[chosen].earned
     worth = worthwhile(log, tasks, decisions)
     gains = [
@@ -248,24 +267,16 @@ def simplest_of_the_best(regrets: dict[str, NDArray[np.float64]]) -> str:
     return best
 
 
-def learning_curve(
-    train: Evidence, race: Callable[[Law], Outcome], whole: Outcome | None
-) -> list[dict[str, float]]:
-    """Regret of the factor Gaussian from a quarter, from half and from all training tasks."""
-    n_tasks, curve = len(train.mean), []
-    for share in (4, 2, 1):
-        count = n_tasks // share
-        if count < 2 * LEAST_TASKS:
-            continue
-        if share == 1 and whole is not None:
-            outcome = whole
-        else:
-            some, others = np.arange(count // 6, count), np.arange(count // 6)
-            law = fit_factor_gaussian(rows_of(train, some), rows_of(train, others)).gaussian
-            outcome = race(law)
-        mean, error = mean_and_error(outcome.missed)
-        curve.append({"tasks": count, "regret": mean, "regret_se": error})
-    return curve
+def gaussian_of_the_first(train: Evidence, count: int) -> Law:
+    """The factor Gaussian from so many training tasks; a sixth of them tell its rank."""
+    some, others = np.arange(count // 6, count), np.arange(count // 6)
+    return fit_factor_gaussian(rows_of(train, some), rows_of(train, others)).gaussian
+
+
+def point_of_curve(count: int, outcome: Outcome) -> dict[str, float]:
+    """Regret of the factor Gaussian from so many tasks (plain JSON)."""
+    mean, error = mean_and_error(outcome.missed)
+    return {"tasks": count, "regret": mean, "regret_se": error}
 
 
 def refitted(kind: str, law: Law, evidence: Evidence, seed: int) -> Law:

@@ -44,24 +44,21 @@ SMALLEST_SHARE = 1e-4
 SMALLEST_EIGENVALUE = 1e-6
 
 
-def fit_mixture(past: ArrayLike | Evidence, components: int, seed: Seed = 0) -> GaussianMixture:
+def fit_mixture(
+    past: ArrayLike | Evidence, components: int, seed: Seed = 0, *, near: Gaussian | None = None
+) -> GaussianMixture:
     """A full-covariance Gaussian mixture of past tasks ``(N, K)``.
 
     From exact means by scikit-learn's EM, from k-means' clusters; covariances are regularised by
     1e-6 of the data's variance, so that any units will do. From evidence by :func:`fit_by_em`: it
     starts from a mixture fitted to posterior draws under a factor Gaussian, and each covariance is
     drawn towards that Gaussian's by a conjugate prior worth K tasks. Half-missing data of a tenth
-    of the tasks cannot tell K(K+1)/2 numbers.
+    of the tasks cannot tell K(K+1)/2 numbers. Whoever has that factor Gaussian gives it as
+    ``near``; else it is fitted here, from evidence alone.
     """
     if isinstance(past, Evidence):
         generator = as_generator(seed)
-        order = generator.permutation(len(past.mean))
-        kept_back = max(1, len(order) // 6)
-        fitted_to, others = (
-            jax.tree.map(lambda leaf, rows=rows: np.asarray(leaf)[rows], past)
-            for rows in (order[kept_back:] if len(order) > 1 else order, order[:kept_back])
-        )
-        gaussian = fit_factor_gaussian(fitted_to, others).gaussian
+        gaussian = _factor_gaussian(past, generator) if near is None else near
         draws = draw_posterior(gaussian, past, 1, seed=generator)[0]
         start = fit_mixture(draws, components, seed=generator)
         return fit_by_em(past, start, towards=gaussian, iterations=4)
@@ -82,6 +79,17 @@ def fit_mixture(past: ArrayLike | Evidence, components: int, seed: Seed = 0) -> 
         warnings.simplefilter("ignore", ConvergenceWarning)  # 100 steps are enough for a prior
         fit.fit(data)
     return GaussianMixture(fit.weights_ / fit.weights_.sum(), fit.means_, fit.covariances_)
+
+
+def _factor_gaussian(past: Evidence, generator: np.random.Generator) -> Gaussian:
+    """Fitted to five sixths of the tasks; the others tell its rank."""
+    order = generator.permutation(len(past.mean))
+    kept_back = max(1, len(order) // 6)
+    fitted_to, others = (
+        jax.tree.map(lambda leaf, rows=rows: np.asarray(leaf)[rows], past)
+        for rows in (order[kept_back:] if len(order) > 1 else order, order[:kept_back])
+    )
+    return fit_factor_gaussian(fitted_to, others).gaussian
 
 
 def fit_by_em(
