@@ -6,7 +6,10 @@ With noise ``D = diag(σ²)``, the observed arms ``o`` of a task from ``N(μ, Σ
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import jax
@@ -94,11 +97,18 @@ def root(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     return product
 
 
-def on_cpu() -> AbstractContextManager[Any]:
-    """Run what is inside on the CPU, whatever the default device.
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Run what is inside on the CPU, whatever the default device; a factorisation has one thread.
 
     In a first try on a GPU the fits took longer than all the training after them; we take it that
     compiling batched factorisations for each of their many sizes costs more than it saves.
+    Matrices are small: threads of BLAS would wait for one another (a fourth of the time on two
+    cores). Without threadpoolctl, which scikit-learn brings, they do.
     """
-    device: AbstractContextManager[Any] = jax.default_device(jax.devices("cpu")[0])
-    return device
+    with ExitStack() as stack:
+        stack.enter_context(jax.default_device(jax.devices("cpu")[0]))
+        if find_spec("threadpoolctl") is not None:
+            limits = import_module("threadpoolctl").threadpool_limits
+            stack.enter_context(limits(1, user_api="blas"))
+        yield

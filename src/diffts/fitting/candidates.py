@@ -19,7 +19,7 @@ from diffts.fitting.budget import Budget
 from diffts.fitting.fitted import STEPS, Law
 from diffts.fitting.side_by_side import results_of
 from diffts.learning import Procedure, learn_prior_within
-from diffts.learning.fits import fit_factor_gaussian, fit_independent, fit_mixture
+from diffts.learning.fits import FactorFit, fit_factor_gaussian, fit_independent, fit_mixture
 from diffts.seeding import Seed, as_generator
 
 #: Components of the mixture, and tasks that each of them wants at least.
@@ -85,11 +85,14 @@ def fit_candidates(
 
     if "independent" in kinds:
         yield timed("independent", lambda: fit_independent(train))
-    near: Gaussian | None = None
+    start: list[FactorFit] = []  # what mixture and network begin with
+
+    def gaussian() -> Gaussian:
+        start.append(fit_factor_gaussian(fitted_to, others))
+        return start[0].gaussian
+
     if "gaussian" in kinds:
-        gaussian = timed("gaussian", lambda: fit_factor_gaussian(fitted_to, others).gaussian)
-        near = gaussian.law if isinstance(gaussian.law, Gaussian) else None
-        yield gaussian
+        yield timed("gaussian", gaussian)
     of_gaussian = budget.parts.get("fitting: gaussian", 0.0)
     too_few = f"{n_tasks} tasks to learn from are too few for it"
     out_of_time = f"no time left of {budget.planned / 60:g} minutes"
@@ -102,15 +105,19 @@ def fit_candidates(
             return Candidate("mixture", None, note=missing)
         if budget.most_left < 2 * of_gaussian:
             return Candidate("mixture", None, note=out_of_time)
+        near = start[0].gaussian if start else None
         return timed("mixture", lambda: fit_mixture(train, components, seed, near=near))
 
     def diffusion() -> Candidate:
         seconds = TRAINING_SHARE * budget.left
         if n_tasks < LEAST_TASKS_OF_A_NETWORK:
             return Candidate("diffusion", None, note=too_few)
-        if seconds <= of_gaussian:  # it begins with a Gaussian of its own
+        if seconds <= (0.0 if start else of_gaussian):  # it begins with that Gaussian
             return Candidate("diffusion", None, note=out_of_time)
-        return timed("diffusion", lambda: _diffusion(seconds, fitted_to, others, seed, budget))
+        known = start[0] if start else None
+        return timed(
+            "diffusion", lambda: _diffusion(seconds, fitted_to, others, seed, budget, known)
+        )
 
     jobs = [job for job in (mixture, diffusion) if job.__name__ in kinds]
     yield from results_of(jobs)
@@ -126,7 +133,12 @@ def _missing(package: str, purpose: str) -> str | None:
 
 
 def _diffusion(
-    seconds: float, train: Evidence, others: Evidence, seed: int, budget: Budget
+    seconds: float,
+    train: Evidence,
+    others: Evidence,
+    seed: int,
+    budget: Budget,
+    start: FactorFit | None,
 ) -> DiffusionPrior:
     """A network on top of a factor Gaussian: it starts there, and learns what is left."""
     return learn_prior_within(
@@ -136,6 +148,7 @@ def _diffusion(
         procedure=Procedure.named("arms", **PLAN),
         network=ARMS,
         seed=seed,
+        start=start,
         clock=budget.clock,
     )
 

@@ -57,7 +57,8 @@ JUDGED_SHARE, MOST_PREDICTED = 0.25, 300
 KNOWN_NOISE = 100
 LEAST_TASKS, LEAST_ARMS = 8, 2
 #: The learning curve has Gaussians from a quarter and from half of the tasks, and from all.
-CURVE = (4, 2)
+#: Their ranks are searched from here on: each more is another program to compile.
+CURVE, CURVE_RANK = (4, 2), 4
 
 
 def fit(
@@ -270,7 +271,8 @@ def simplest_of_the_best(regrets: dict[str, NDArray[np.float64]]) -> str:
 def gaussian_of_the_first(train: Evidence, count: int) -> Law:
     """The factor Gaussian from so many training tasks; a sixth of them tell its rank."""
     some, others = np.arange(count // 6, count), np.arange(count // 6)
-    return fit_factor_gaussian(rows_of(train, some), rows_of(train, others)).gaussian
+    few = fit_factor_gaussian(rows_of(train, some), rows_of(train, others), first_rank=CURVE_RANK)
+    return few.gaussian
 
 
 def point_of_curve(count: int, outcome: Outcome) -> dict[str, float]:

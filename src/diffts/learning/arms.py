@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import equinox as eqx
 import jax
@@ -32,12 +32,13 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import NoiseLevel
 from diffts.errors import InvalidInputError
 from diffts.learning.calibration import calibrate, calibrate_imperfect
+from diffts.learning.fits import FactorFit, fit_factor_gaussian, fit_full_gaussian
 from diffts.learning.held_out import HeldOut, Score
 from diffts.learning.play import Playable, Played, play, turns_until
 from diffts.learning.procedure import Passes, Phase, Procedure, Standardised
 from diffts.learning.training import Objective, TrainingConfig, random_batch
 from diffts.seeding import KeyArray
-from diffts.validation import number_between, whole_number
+from diffts.validation import number_between, one_of, whole_number
 
 #: Standard deviations of one reward, in those of a task's means: from next to none to nearly all.
 LEAST_NOISE, MOST_NOISE = 0.1, 3.0
@@ -170,7 +171,10 @@ class ArmProcedure(Procedure):
     """How the network 'arms' learns, from either kind of data.
 
     Attributes:
-        most_factors: rank of the Gaussian below, at most; a pass costs K r² operations.
+        below: the Gaussian below the network: 'factors', of a few factors; or 'full', of any
+            covariance, where arms share what few factors cannot say. A pass costs K r² operations
+            with r factors, K³ with any covariance.
+        most_factors: rank of the former, at most.
         play_tasks: training tasks that are played in each phase.
         play_rounds: rounds of each; and of the held-out tasks that judge.
         judged_tasks: how many judge.
@@ -195,6 +199,7 @@ class ArmProcedure(Procedure):
             batch_size=256, learning_rate=1e-3, decay="cosine", ema_decay=0.995
         )
     )
+    below: Literal["factors", "full"] = "factors"
     most_factors: int = 64
     play_tasks: int = 5000
     play_rounds: int = 1000
@@ -206,6 +211,7 @@ class ArmProcedure(Procedure):
         super().__post_init__()
         for name in ("most_factors", "play_tasks", "play_rounds", "judged_tasks"):
             whole_number(name, getattr(self, name), 1)
+        one_of("below", self.below, ("factors", "full"))
         number_between("play_share", self.play_share, 0.0, 1.0)
         if self.sampler != "merged" or self.final_steps or self.sure:
             raise InvalidInputError(
@@ -218,6 +224,20 @@ class ArmProcedure(Procedure):
         scaled = self.scaled(whole_number("steps", steps, 1) / whole)
         assert isinstance(scaled, ArmProcedure)
         return scaled
+
+    def gaussian_below(self, past: Standardised) -> FactorFit:
+        """The Gaussian that the network goes on from, standardised."""
+        kind, given = (self.below, self.most_factors), past.given_factors
+        if kind not in past.below:
+            if self.below == "full":
+                full = fit_full_gaussian(past.train, past.calibration)
+                past.below[kind] = FactorFit.of_gaussian(full)
+            elif given is not None and given.rank <= self.most_factors:
+                past.below[kind] = given
+            else:
+                data = (past.train, past.calibration)
+                past.below[kind] = fit_factor_gaussian(*data, self.most_factors)
+        return past.below[kind]
 
     def on_exact(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> MergedTasks:
         """The tasks themselves."""

@@ -27,7 +27,7 @@ from diffts.evidence import Evidence
 from diffts.learning.arms import ArmProcedure
 from diffts.learning.calibration import LEAST_OBSERVATIONS
 from diffts.learning.checkpoint import Checkpoint
-from diffts.learning.fits import FactorFit, fit_factor_gaussian, fit_gaussian
+from diffts.learning.fits import FactorFit, fit_gaussian
 from diffts.learning.phases import Learning, LearningState, run
 from diffts.learning.procedure import HowToLearn, PlainTraining, Procedure, Standardised
 from diffts.learning.procedures import as_procedure
@@ -178,6 +178,11 @@ def fit_start(past: Evidence, calibration: Evidence) -> FactorFit:
     return _standardised(Lesson(past, calibration), Schedule.linear()).factors
 
 
+def units_of(past: ArrayLike | Evidence) -> Units:
+    """The units that networks see these tasks in, where others calibrate."""
+    return Units.of_past(_as_past("past", past))
+
+
 # --- from data to a learning -------------------------------------------------------------------
 
 
@@ -225,9 +230,7 @@ def _arm_denoiser(
     """The network 'arms' on top of the factor Gaussian of the same tasks."""
     if predicts != "clean":
         raise InvalidInputError("predicts: network 'arms' has a Gaussian below it already")
-    given = past.given_factors
-    if given is None or given.rank > how.most_factors:
-        past.given_factors = fit_factor_gaussian(past.train, past.calibration, how.most_factors)
+    past.given_factors = how.gaussian_below(past)
     entries = past.train.mean[np.asarray(past.train.mask)]
     sizes = {"knots": np.quantile(entries, KNOTS).tolist()} | dict(options or {})
     try:

@@ -18,7 +18,15 @@ import numpy as np
 from diffts.diffusion.networks import Prediction
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.evidence import Evidence
-from diffts.learning.learn import Lesson, Progress, learning_of, prior_of, progress_of
+from diffts.learning.fits.factor import FactorFit
+from diffts.learning.learn import (
+    Lesson,
+    Progress,
+    learning_of,
+    prior_of,
+    progress_of,
+    units_of,
+)
 from diffts.learning.phases import Learning, LearningState, run
 from diffts.learning.procedure import BOTH_WAYS, Procedure
 
@@ -38,16 +46,20 @@ def learn_prior_within(
     predicts: Prediction = "clean",
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
+    start: FactorFit | None = None,
     clock: Callable[[], float] = time.perf_counter,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> DiffusionPrior:
     """As :func:`learn_prior`, in about so many seconds; where all of the plan fits, the same prior.
 
-    ``clock`` gives the time in seconds. What was planned is in ``metadata['procedure']``, the steps
-    that were made in ``metadata['learning']['steps']``.
+    ``clock`` gives the time in seconds; ``start`` is the factor Gaussian of the same tasks, where
+    it was fitted before. What was planned is in ``metadata['procedure']``, the steps that were made
+    in ``metadata['learning']['steps']``.
     """
     deadline = clock() + seconds
-    lesson = Lesson(past, calibration, procedure, None, seed)
+    if start is not None:
+        start = start.standardised(units_of(past))
+    lesson = Lesson(past, calibration, procedure, None, seed, start)
     learning = learning_of(lesson, network, predicts, options, None)
     state, step = _first_blocks(learning, clock)
     plan = shortened(learning, (deadline - clock()) / step)

@@ -51,6 +51,26 @@ class FactorFit(NamedTuple):
         """Number of factors r."""
         return self.loadings.shape[1]
 
+    @staticmethod
+    def of_gaussian(gaussian: Gaussian) -> FactorFit:
+        """A Gaussian of any covariance: own variances are its least one, factors all the rest.
+
+        Eigenvalues within a millionth of the largest of each other are taken for the same.
+        """
+        eigenvalues, basis = np.linalg.eigh(gaussian.covariance)
+        smallest = max(float(eigenvalues[0]), SMALLEST_OWN_VARIANCE * float(eigenvalues.mean()))
+        above = eigenvalues - smallest
+        kept = above > 1e-6 * eigenvalues[-1]
+        kept[-1] = True
+        loadings = (basis * np.sqrt(np.maximum(above, 0.0)))[:, kept]
+        return FactorFit(gaussian.mean, loadings, np.full(len(gaussian.mean), smallest))
+
+    def standardised(self, units: Units) -> FactorFit:
+        """The same law of what ``units`` make of the tasks."""
+        return FactorFit(
+            units.standard(self.mean), self.loadings / units.scale, self.own / units.scale**2
+        )
+
     @property
     def gaussian(self) -> Gaussian:
         """The same as a Gaussian of any covariance."""
@@ -58,13 +78,16 @@ class FactorFit(NamedTuple):
 
 
 def fit_factor_gaussian(
-    evidence: Evidence, held_out: Evidence, most_factors: int | None = None
+    evidence: Evidence,
+    held_out: Evidence,
+    most_factors: int | None = None,
+    first_rank: int = 1,
 ) -> FactorFit:
     """The factor Gaussian whose rank, up to ``most_factors``, explains ``held_out`` best.
 
-    Ranks are doubled until the held-out likelihood falls; then two more, between the best one and
-    its neighbours, are tried. EM starts from the leading eigenvectors of the covariances of pairs
-    observed together, and makes a third of its iterations in the search.
+    From ``first_rank`` on, ranks are doubled until the held-out likelihood falls; then two more,
+    between the best one and its neighbours, are tried. EM starts from the leading eigenvectors of
+    the covariances of pairs observed together, and makes a third of its iterations in the search.
     """
     mean, covariance = _start(evidence)
     units = Units(float(mean.mean()), float(np.sqrt(max(np.diag(covariance).mean(), 1e-12))))
@@ -90,7 +113,7 @@ def fit_factor_gaussian(
         data, other = (_standard(sample, units) for sample in (evidence, held_out))
         most = max(1, min(evidence.n_arms, len(evidence.mean)) // 2)
         most = most if most_factors is None else min(most, most_factors)
-        rank = 1
+        rank = min(first_rank, most)
         while try_rank(rank) == max(scores.values()) and 2 * rank <= most:
             rank *= 2
         best = max(scores, key=scores.__getitem__)
