@@ -229,11 +229,12 @@ class ArmProcedure(Procedure):
         """The Gaussian that the network goes on from, standardised."""
         kind, given = (self.below, self.most_factors), past.given_factors
         if kind not in past.below:
-            if self.below == "full":
+            n_arms = past.train.mean.shape[1]
+            if given is not None and given.rank <= (n_arms if self.below == "full" else kind[1]):
+                past.below[kind] = given
+            elif self.below == "full":
                 full = fit_full_gaussian(past.train, past.calibration)
                 past.below[kind] = FactorFit.of_gaussian(full)
-            elif given is not None and given.rank <= self.most_factors:
-                past.below[kind] = given
             else:
                 data = (past.train, past.calibration)
                 past.below[kind] = fit_factor_gaussian(*data, self.most_factors)
@@ -279,13 +280,18 @@ class ArmProcedure(Procedure):
         known: Bool[Array, "N K"],
         key: KeyArray,
     ) -> Played:
-        """Histories of some tasks among their known arms, each with a random noise level."""
+        """Histories of some tasks, each with a random noise level.
+
+        Of single arms only known ones are pulled. A set gives a reward of each of its arms, as it
+        will in play: evidence of half a path is what the network is never asked about.
+        """
         assert isinstance(denoiser, ArmDenoiser)
+        among = known if self.actions is None else None
         noise_key, play_key = jax.random.split(key)
         noise = random_noise(noise_key, len(tasks))
         # Turns grow geometrically; every third of them tells enough.
         return play(
-            denoiser, tasks, noise, play_key, self.play_rounds, self.actions, known, every=3
+            denoiser, tasks, noise, play_key, self.play_rounds, self.actions, among, every=3
         )
 
     def calibrate(

@@ -65,7 +65,8 @@ class Progress(NamedTuple):
 class Lesson:
     """One of several priors to be learned side by side; arguments as of :func:`learn_prior`.
 
-    ``start`` is what :func:`fit_start` fitted to the same tasks; None to fit it.
+    ``start`` is what :func:`fit_start` fitted to the same tasks; None to fit it. ``units`` are
+    those that the network sees; None to standardise the tasks.
     """
 
     past: ArrayLike | Evidence
@@ -74,6 +75,7 @@ class Lesson:
     config: TrainingConfig | None = None
     seed: int = 0
     start: FactorFit | None = None
+    units: Units | None = None
 
 
 def learn_prior(
@@ -173,9 +175,13 @@ def learn_priors(
     return [prior_of(learning, state) for learning, state in zip(learnings, states, strict=True)]
 
 
-def fit_start(past: Evidence, calibration: Evidence) -> FactorFit:
-    """The Gaussian that our procedure starts from, to be fitted once for several lessons."""
-    return _standardised(Lesson(past, calibration), Schedule.linear()).factors
+def fit_start(
+    past: ArrayLike | Evidence, calibration: ArrayLike | Evidence, how: str | Procedure = "default"
+) -> FactorFit:
+    """The Gaussian that a procedure starts from, to be fitted once for several lessons."""
+    standard = _standardised(Lesson(past, calibration), Schedule.linear())
+    how = as_procedure(how)
+    return how.gaussian_below(standard) if isinstance(how, ArmProcedure) else standard.factors
 
 
 def units_of(past: ArrayLike | Evidence) -> Units:
@@ -265,7 +271,7 @@ def _standardised(
     if like is not None:
         return replace(like, seed=seed, given_factors=lesson.start or like.given_factors)
     train, other = _split(lesson.past, lesson.calibration, seed)
-    units = Units.of_past(train)
+    units = Units.of_past(train) if lesson.units is None else lesson.units
     standard = units.standard_past
     return Standardised(standard(train), standard(other), units, schedule, seed, lesson.start)
 

@@ -79,8 +79,8 @@ def play(
         key: of the rewards.
         rounds: rounds of a task.
         actions: sets of arms that are played, each arm with a reward of its own; else one arm.
-        among: arms that are known; all by default. Of single arms only these are pulled, and regret
-            is that to the best of them; of a set, only these give rewards.
+        among: arms that may be pulled; all by default. Regret is that to the best of them. Of a
+            set, only these give rewards.
         every: of so many turns one is kept, the last one always.
         batch: tasks played at once.
     """

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
-from diffts.learning import Procedure
+from diffts.learning import ArmProcedure, Procedure
 from diffts.validation import whole_number
 
 
@@ -33,6 +33,15 @@ class Profile:
         """A procedure of this size; a tiny one has a warm-up and one repeat of two steps each."""
         if not self.tiny:
             return procedure.scaled(self.length)
+        if isinstance(procedure, ArmProcedure):
+            procedure = dataclasses.replace(
+                procedure,
+                below="factors",
+                most_factors=2,
+                play_tasks=4,
+                play_rounds=4,
+                judged_tasks=4,
+            )
         rounds = min(1, procedure.rounds)
         sure, sampler = procedure.sure, procedure.sampler
         return dataclasses.replace(
@@ -69,7 +78,13 @@ PROFILES = {
     "paper": Profile(
         name="paper",
         sizes=None,
-        horizons={"popular-niche": 1000, "labeled-arms-common": 1000, "bidding": 1000, "maze": 300},
+        horizons={
+            "popular-niche": 1000,
+            "labeled-arms-common": 1000,
+            "labeled-arms": 1000,
+            "bidding": 1000,
+            "maze": 300,
+        },
         records=50,
         seeds=(0, 1, 2),
         length=1.0,
@@ -81,7 +96,13 @@ PROFILES = {
     "smoke": Profile(
         name="smoke",
         sizes=(60, 30, 3),
-        horizons={"popular-niche": 10, "labeled-arms-common": 10, "bidding": 10, "maze": 4},
+        horizons={
+            "popular-niche": 10,
+            "labeled-arms-common": 10,
+            "labeled-arms": 10,
+            "bidding": 10,
+            "maze": 4,
+        },
         records=5,
         seeds=(0, 1),
         length=0.0002,

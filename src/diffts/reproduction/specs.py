@@ -6,9 +6,10 @@ import dataclasses
 from dataclasses import replace
 from typing import Any
 
+from diffts.diffusion.units import Units
 from diffts.experiments.learning_plan import LearningPlan
 from diffts.learning import PROCEDURES, OurProcedure, PaperProcedure, Procedure, TrainingConfig
-from diffts.problems import Corruption
+from diffts.problems import Corruption, get_problem
 from diffts.reproduction.profile import Profile
 
 IMPERFECT = Corruption(missing=0.5, noise=0.1)
@@ -19,6 +20,12 @@ DATA: dict[str, Corruption | None] = {
     "noisy": Corruption(missing=0.0, noise=0.1),
     "incomplete": Corruption(missing=0.5, noise=0.0),
 }
+
+#: Learners of the evaluation: our network and learning, and the paper's own, all of its appendix.
+ARMS, APPENDIX = "arms", "appendix"
+#: Test tasks of the evaluation: as many as the paper has; or all of them, of which those are the
+#: first.
+FRESH, MANY = "fresh", "many"
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -47,7 +54,9 @@ class PriorSpec:
 
     @property
     def fit(self) -> str:
-        """The fit that it starts from; our procedure has one, for imperfect data."""
+        """The fit that it starts from; our procedures have one, the older for imperfect data."""
+        if self.learner == ARMS:
+            return "below"
         return "factors" if self.learner == "ours" and not self.is_exact else ""
 
 
@@ -63,7 +72,9 @@ class Run:
     seed: int = 0  # of that training, and of the rewards: every policy meets the same ones
     sampler: str = "paper"  # posterior sampler of DiffTS
     variance: str = "calibrated"  # its reverse variance
-    tasks: str = "test"  # or 'real' for the real ad slots
+    tasks: str = "test"  # 'real': the real ad slots; 'fresh', 'many': those of the evaluation
+    rule: str = "thompson"  # by which the belief is played
+    noise: str = ""  # a word that stands in the place of the noise level: 'bernoulli'
 
     @property
     def prior(self) -> PriorSpec | None:
@@ -81,18 +92,29 @@ class Run:
     @property
     def fit(self) -> str:
         """The fit that is kept for it: a mixture can take minutes."""
-        return f"mixture{self.components}" if self.components else ""
+        if not self.components:
+            return ""
+        # Published ones were fitted once; those of the evaluation, once for each seed.
+        again = f"-seed{self.seed}" if self.is_fresh and self.seed else ""
+        return f"mixture{self.components}{again}"
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is of the evaluation."""
+        return self.tasks in (FRESH, MANY)
 
     @property
     def key(self) -> str:
         """Its place in the store."""
-        parts = [self.data, self.policy, f"sigma{self.noise_std:g}"]
+        parts = [self.data, self.policy, self.noise or f"sigma{self.noise_std:g}"]
         if self.prior:
             parts += [slug(self.learner), f"seed{self.seed}", self.sampler, self.variance]
         elif self.seed:
             parts.append(f"seed{self.seed}")
         if self.tasks != "test":
             parts.append(self.tasks)
+        if self.rule != "thompson":
+            parts.append(self.rule)
         return f"{self.problem}/runs/{'-'.join(parts)}"
 
 
@@ -145,12 +167,59 @@ _TINY: dict[str, dict[str, Any]] = {
     "unet-2d": {"channels": (4,), "folds": 1, "embedding_size": 8, "compute": "float32"},
 }
 
+#: The paper's networks and training, problem by problem (its appendix on diffusion models).
+_APPENDIX_MLP = LearningPlan("residual-conv", {}, "clean", TrainingConfig(), _PAPER)
+_APPENDIX: dict[str, LearningPlan] = {
+    "popular-niche": _APPENDIX_MLP,
+    "labeled-arms": _APPENDIX_MLP,
+    "labeled-arms-common": _APPENDIX_MLP,
+    "bidding": LearningPlan("unet-1d", {}, "noise", TrainingConfig(), PROCEDURES["ipinyou"]),
+    # What is missing of a maze is imputed as a pixel of 0.5.
+    "maze": LearningPlan(
+        "unet-2d", {}, "clean", TrainingConfig(), replace(_PAPER, impute_with=-0.505 + 0.495 * 0.5)
+    ),
+}
+#: The units that the paper's networks see: mean rewards as they are; mazes as pixels of -1 and 1.
+_APPENDIX_UNITS = {"maze": Units(-0.505, 0.495)}
+_TINY_APPENDIX: dict[str, dict[str, Any]] = {
+    "residual-conv": {"channels": 2, "length": 8, "n_blocks": 1, "embedding_size": 8},
+    "unet-1d": {"channels": (4,), "embedding_size": 8},
+    "unet-2d": {"channels": (4,), "embedding_size": 8},
+}
+_TINY_ARMS: dict[str, Any] = {"width": 8, "n_blocks": 0, "code": 2, "own": 2, "hidden": 8}
+
+
+def units_for(problem: str, learner: str) -> Units | None:
+    """The units that a network sees; None: tasks are standardised."""
+    return _APPENDIX_UNITS.get(problem, Units(0.0, 1.0)) if learner == APPENDIX else None
+
+
+def _evaluated(problem: str, profile: Profile, learner: str) -> LearningPlan:
+    """A learner of the evaluation."""
+    if learner == APPENDIX:
+        plan = _APPENDIX[problem]
+        tiny = _TINY_APPENDIX[str(plan.network)] if profile.tiny else {}
+    else:
+        advice = get_problem(problem).suggested_arms
+        plan = LearningPlan("arms", procedure=Procedure.named("arms", **advice.procedure))
+        tiny = dict(_TINY_ARMS) if profile.tiny else {}
+        if tiny and "grid" in advice.options:
+            tiny |= {"grid": advice.options["grid"] | {"channels": (4,)}}
+    return replace(
+        plan,
+        options=plan.options | tiny,
+        config=replace(plan.config, steps=profile.steps(plan.config.steps)),
+        procedure=profile.fitted(plan.procedure),
+    )
+
 
 def plan_for(problem: str, profile: Profile, learner: str = "ours") -> LearningPlan:
     """Network and training for a problem, with the sizes of a profile.
 
     From imperfect data by our procedure, or by the paper's with one thing changed.
     """
+    if learner in (ARMS, APPENDIX):
+        return _evaluated(problem, profile, learner)
     plan = _PLANS[problem]
     tiny = _TINY[str(plan.network)] if profile.tiny else {}
     return replace(

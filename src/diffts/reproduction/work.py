@@ -28,17 +28,26 @@ from diffts.problems import Bidding, get_problem
 from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_versions
 from diffts.reproduction.profile import Profile
 from diffts.reproduction.specs import (
+    APPENDIX,
+    ARMS,
     CALIBRATED_ON_EXACT,
     DATA,
+    MANY,
     PriorSpec,
     Run,
     in_digests,
     plan_for,
+    units_for,
 )
 from diffts.reproduction.store import Arrays, Made, Part, Store
 from diffts.stacking import layout
 
 SEED = 0  # of tasks and corruption; a run's own seed is added for its rewards
+TEST_SEED = 1811  # of the evaluation's test tasks: nobody has looked at them before
+MANY_TASKS = 400  # of them in all
+#: Rounds that are kept of all of them; of the first ones, all recorded rounds.
+LATE_ROUNDS = (40, 100, 300, 1000)
+FEW_STEPS = 20  # of the sampler 'merged'
 MIN_PRICES = 50  # real ad slots with fewer prices are left out
 FITS_VERSION = 1  # to be raised when a fit of the baselines or of the factor Gaussian changes
 #: Versions of the policies that play sets of arms (mazes), to be raised, by hand, when what they
@@ -59,6 +68,20 @@ class ProblemData:
         train, calibration, test = profile.sizes or (None, None, None)
         self.sets = self.problem.split(train, calibration, test, seed=SEED)
         self.fingerprints = {name: fingerprint(of) for name, of in self.sets._asdict().items()}
+        self.profile = profile
+        #: Test tasks of the evaluation, 'fresh' or 'many'.
+        self.fresh = cache(self._fresh)
+
+    def _fresh(self, name: str) -> NDArray[Any]:
+        """Test tasks of the evaluation ``(N, K)``: of a seed that nothing else has."""
+        many = 2 * self.few_tasks if self.profile.tiny else MANY_TASKS
+        tasks: NDArray[Any] = self.problem.split(1, 1, many, seed=TEST_SEED).test
+        return tasks if name == MANY else tasks[: self.few_tasks]
+
+    @property
+    def few_tasks(self) -> int:
+        """As many test tasks as the paper has."""
+        return self.profile.sizes[2] if self.profile.sizes else self.problem.default_sizes[2]
 
     def past(self, data: str) -> tuple[Any, Any]:
         """What is known of training and calibration tasks; the same values every time."""
@@ -70,16 +93,17 @@ class ProblemData:
         version = None if corruption is None else corruption.version
         return digest(self.problem.name, self.problem.version, seen, corruption, version)
 
-    def mixture(self, data: str, components: int) -> GaussianMixture:
+    def mixture(self, data: str, components: int, seed: int = SEED) -> GaussianMixture:
         """The mixture fitted to the training tasks; kept, since it can take minutes."""
 
         def fit() -> Made:
-            mixture = fit_mixture(self.past(data)[0], components, seed=SEED)
+            mixture = fit_mixture(self.past(data)[0], components, seed=seed)
             large = {"means": mixture.means, "covariances": mixture.covariances}
             single = {name: values.astype(np.float32) for name, values in large.items()}
             return Made({}, {}, [{"weights": mixture.weights} | single])
 
-        _, arrays = self._fitted(data, f"mixture{components}", fit)
+        again = f"-seed{seed}" if seed != SEED else ""
+        _, arrays = self._fitted(data, f"mixture{components}{again}", fit)
         return GaussianMixture(**arrays)
 
     def factors(self, data: str) -> FactorFit:
@@ -93,6 +117,16 @@ class ProblemData:
         if "loadings" not in arrays:  # kept by an earlier version, which did not keep the factors
             return fit_start(*self.past(data))
         return FactorFit(**arrays)
+
+    def below(self, data: str) -> FactorFit:
+        """The Gaussian below our network; kept like the mixtures."""
+
+        def fit() -> Made:
+            how = plan_for(self.problem.name, self.profile, ARMS).procedure
+            fitted = fit_start(*self.past(data), how)
+            return Made({}, {"rank": fitted.rank}, [fitted._asdict()])
+
+        return FactorFit(**self._fitted(data, "below", fit)[1])
 
     def _fitted(self, data: str, what: str, fit: Callable[[], Made]) -> tuple[Any, Arrays]:
         part = self.fit_part(data, what)
@@ -145,12 +179,13 @@ class Reproduction:
         data, plan = self.problem(spec.problem), plan_for(spec.problem, self.profile, spec.learner)
         made_from = digest(
             in_digests(plan.network_for(data.problem)),
-            plan.config if spec.is_exact else plan.procedure.settings(),
+            plan.config if spec.is_exact and spec.learner != ARMS else plan.procedure.settings(),
             spec.learner in CALIBRATED_ON_EXACT,
             data.digest(spec.data, "train", "calibration"),
             FITS_VERSION,
             self.profile.sizes,
             sampler_versions(() if spec.is_exact else plan.procedure.samplers),
+            *([] if (units := units_for(spec.problem, spec.learner)) is None else [units]),
         )
         return Part(spec.key, made_from, (f"{spec.problem}/priors/{spec.name}",))
 
@@ -160,7 +195,8 @@ class Reproduction:
         for spec in self._unlearned(specs):
             # Ours and the paper's train differently, so nothing is gained side by side; and a
             # killed run keeps what was finished.
-            groups[spec.problem, spec.is_exact, spec.learner == "ours"].append(spec)
+            kind = spec.learner if spec.learner in ("ours", ARMS, APPENDIX) else "paper"
+            groups[spec.problem, spec.is_exact, kind].append(spec)
         for wanted in groups.values():
             kinds = ", ".join(sorted({f"{spec.data} data ({spec.learner})" for spec in wanted}))
             name = wanted[0].problem
@@ -177,9 +213,15 @@ class Reproduction:
         lessons = []
         for spec in wanted:
             plan = plan_for(spec.problem, self.profile, spec.learner)
-            how = {"config": plan.config} if spec.is_exact else {"procedure": plan.procedure}
-            start = data.factors(spec.data) if spec.fit else None
-            lessons.append(Lesson(*data.past(spec.data), seed=spec.seed, start=start, **how))
+            how: dict[str, Any] = {"units": units_for(spec.problem, spec.learner)}
+            if spec.learner == ARMS:
+                how |= {"procedure": plan.procedure, "start": data.below(spec.data)}
+            elif spec.is_exact:
+                how |= {"config": plan.config}
+            else:
+                start = data.factors(spec.data) if spec.fit else None
+                how |= {"procedure": plan.procedure, "start": start}
+            lessons.append(Lesson(*data.past(spec.data), seed=spec.seed, **how))
         tell = partial(self.tell, data.problem.name)
         priors = learn_priors(lessons, on_progress=tell, **plan.network_for(data.problem))
         made = []
@@ -200,11 +242,12 @@ class Reproduction:
         else:  # UCB1 learns nothing from past tasks
             past = data.digest(run.data, *([] if run.policy == "ucb1" else ["train"]))
             learned = digest(run.policy, past, FITS_VERSION, self.profile.sizes)
-        tasks = data.fingerprints["test"] if run.tasks == "test" else self._real_fingerprint
+        tasks = self._tasks_fingerprint(run)
         samplers = sampler_versions([run.sampler] if run.prior else [])
         kind = "gmmts" if run.components else run.policy
         version = 1 if data.actions.single_arm else SETS_VERSIONS.get(kind, 1)
-        played = digest(learned, tasks, samplers, *([version] if version > 1 else []))
+        how = [one for one in (run.rule, run.noise) if one not in ("thompson", "")]
+        played = digest(learned, tasks, samplers, *([version] if version > 1 else []), *how)
         return Part(run.key, f"{played}-rewards{run.seed}" if run.seed else played)
 
     def is_played(self, run: Run) -> bool:
@@ -248,34 +291,53 @@ class Reproduction:
         data, horizon = self.problem(first.problem), self.profile.horizons[first.problem]
         played = simulate_side_by_side(
             [policy for _, policy in members],
-            data.sets.test if first.tasks == "test" else self._real_tasks(),
+            self._tasks(first),
             data.problem.rewards,
             horizon=horizon,
             actions=data.actions,
             record_every=max(1, horizon // self.profile.records),
             seeds=[SEED + run.seed for run, _ in members],
+            advice=not first.is_fresh,  # which takes many draws
         )
         made = []
         for (run, _), one in zip(members, played, strict=True):
-            regrets = {"regret": one.regret, "simple_regret": one.simple_regret}
-            arrays = {name: values.astype(np.float32) for name, values in regrets.items()}
+            regrets: Arrays = {"regret": one.regret, "simple_regret": one.simple_regret}
+            if run.is_fresh:
+                regrets = {"regret": one.regret[:, : data.few_tasks]}
+            if run.tasks == MANY:
+                late = np.unique(np.searchsorted(one.rounds, np.minimum(LATE_ROUNDS, horizon)))
+                regrets |= {"late_rounds": one.rounds[late], "late_regret": one.regret[late]}
+            arrays = {name: _coarse(values, run) for name, values in regrets.items()}
             made.append(Made({"rounds": one.rounds} | arrays, {"run": dataclasses.asdict(run)}))
         return made
+
+    def _tasks(self, run: Run) -> NDArray[Any]:
+        data = self.problem(run.problem)
+        if run.is_fresh:
+            return data.fresh(run.tasks)
+        return data.sets.test if run.tasks == "test" else self._real_tasks()
+
+    def _tasks_fingerprint(self, run: Run) -> str:
+        data = self.problem(run.problem)
+        if run.is_fresh:
+            return fingerprint(data.fresh(run.tasks))
+        return data.fingerprints["test"] if run.tasks == "test" else self._real_fingerprint
 
     def _policy(self, run: Run) -> Policy:
         data = self.problem(run.problem)
         given = Ingredients(
             actions=data.actions,
-            noise=run.noise_std,
+            noise=run.noise or run.noise_std,
             prior=lambda: self.prior(run.prior),  # type: ignore[arg-type]
             gaussian=lambda: fit_gaussian(data.past(run.data)[0]),
             diagonal=lambda: fit_diagonal(data.past(run.data)[0]),
-            mixture=partial(data.mixture, run.data),
+            mixture=partial(data.mixture, run.data, seed=run.seed if run.is_fresh else SEED),
             sampler=run.sampler,
-            steps=self.profile.chain,
+            steps=FEW_STEPS if run.sampler == "merged" else self.profile.chain,
             variance=run.variance,
         )
-        return make_policy(run.policy, given)
+        by_rule = "" if run.rule == "thompson" else f":{run.rule}"
+        return make_policy(f"{run.policy}{by_rule}", given)
 
     # --- real ad slots -------------------------------------------------------------------------
 
@@ -304,6 +366,17 @@ class Reproduction:
         assert real.win_rates is not None
         count = self.profile.sizes[2] if self.profile.sizes else len(real.win_rates)
         return real.sample(count, seed=SEED)
+
+
+def _coarse(values: NDArray[Any], run: Run) -> NDArray[Any]:
+    """Single precision; of the evaluation 11 bits of it (errors of 0.02%), which pack well."""
+    if values.dtype.kind == "i":
+        return values
+    single = values.astype(np.float32)
+    if run.is_fresh:
+        bits = single.view(np.uint32)
+        single = ((bits + 0x800) & np.uint32(0xFFFFF000)).view(np.float32)
+    return single
 
 
 def exact_errors(prior: DiffusionPrior, exact: Any, seed: int) -> NDArray[Any]:
