@@ -1,21 +1,26 @@
 """Speed of decisions with the network 'arms', beside the paper's network and sampler.
 
+python -m benchmarks.arm_speed [--out FILE.md]
+
 A part of ``benchmarks.speed`` that needs no PyTorch. 200 arms, a fifth of them pulled. A decision
 starts from the pulls in host memory and ends with the arm in host memory.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from benchmarks.measuring import Case
+from benchmarks.measuring import Case, command, machine, markdown_table
 from diffts.bandits import BestArm, History, Policy
 from diffts.bandits.policies import DiffTS
+from diffts.circumstances import circumstances
 from diffts.diffusion.factor_gaussian import FactorGaussian
 from diffts.diffusion.networks import build_denoiser
 from diffts.diffusion.networks.arm_network import ArmDenoiser
@@ -25,6 +30,28 @@ from diffts.diffusion.schedule import Schedule
 N_ARMS, RANK, N_KNOTS, NOISE = 200, 48, 6, 0.5
 #: Tasks decided at once, and repeats; the last only where there is an accelerator.
 SIZES = ((1, 40), (100, 15), (10_000, 7))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    cases = decision_cases(quick=False)
+    for case in cases.values():
+        case.measure()
+    text = [
+        "# Decisions with the network 'arms'",
+        "",
+        "200 arms, a fifth of them pulled. Medians, and the middle half of the repeats.",
+        f"{machine(jax.default_backend())} Commit {circumstances()['commit']}.",
+        "",
+        *markdown_table(*decision_table(cases)),
+        "",
+        f"Made with `{command('arm_speed')}`.",
+    ]
+    print("\n".join(text))
+    if options.out is not None:
+        options.out.write_text("\n".join(text) + "\n")
 
 
 def policies() -> dict[str, Policy]:
@@ -108,3 +135,7 @@ def decision_table(cases: dict[int, Case]) -> tuple[list[str], list[list[str]]]:
 def _milliseconds(case: Case, program: str) -> str:
     low, high = case.spread(program)
     return f"{1e3 * case.median(program):.2f} ms ({1e3 * low:.2f} to {1e3 * high:.2f})"
+
+
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import time
@@ -38,6 +39,7 @@ from diffts.circumstances import circumstances
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.experiments.compare import Comparison, as_known
 from diffts.learning import Lesson, Procedure, learn_priors
+from diffts.priors import builtin_prior
 from diffts.problems import Corruption, Problem, TaskSets, get_problem
 
 PROBLEMS = ("popular-niche", "labeled-arms-common", "labeled-arms", "maze", "bidding")
@@ -64,6 +66,8 @@ def main() -> None:
     parser.add_argument("--wrong", choices=WRONG, help="learn from past tasks of another law")
     parser.add_argument("--procedure", type=json.loads, default={}, help="JSON: changes to it")
     parser.add_argument("--network", type=json.loads, default={}, help="JSON: sizes of the network")
+    parser.add_argument("--builtin", action="store_true", help="play the ready-made prior")
+    parser.add_argument("--steps", action="append", type=int, help="of the sampler's chain")
     parser.add_argument("--keep", type=Path, help="where learned priors are kept")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -94,11 +98,12 @@ def race(name: str, data: str, options: argparse.Namespace) -> Iterator[dict[str
         about = {"learning_seconds": seconds, **described(prior)}
         for noise in noises:
             comparison = Comparison(problem, past, tasks, problem.horizon, noise)
-            for rule in rules:
-                run = played(comparison, comparison.policy(f"diffts:{rule}", prior))
+            for rule, steps in itertools.product(rules, options.steps or [None]):
+                run = played(comparison, comparison.policy(f"diffts:{rule}", prior, steps=steps))
+                chain = {} if steps is None else {"steps": steps}
                 yield (
                     same
-                    | {"policy": "diffts", "rule": rule, "seed": seed, "noise": noise}
+                    | {"policy": "diffts", "rule": rule, "seed": seed, "noise": noise, **chain}
                     | (measured(run) | about)
                 )
     for policy in options.baseline or BASELINES:
@@ -160,6 +165,8 @@ def learned(
     problem: Problem, data: str, past: Any, other: Any, options: argparse.Namespace
 ) -> dict[int, tuple[DiffusionPrior, float]]:
     """The priors of all seeds, and the seconds that they took together; read, if they were kept."""
+    if options.builtin:
+        return {0: (builtin_prior(problem.name), 0.0)}
     advice = problem.suggested_arms
     how = Procedure.named("arms", **{**advice.procedure, **options.procedure})
     sizes = {**advice.options, **options.network}
@@ -222,7 +229,8 @@ def told(row: dict[str, Any]) -> str:
     )
     return (
         f"{row['problem']:20s} {row['data']:9s} {who:26s} σ̂ {row['noise']}: {regret} ± {error:.2f}"
-        f"  95% {row['p95']:.1f}  {row['decisions_per_second']:.0f}/s"
+        + (f"  {row['steps']} steps" if "steps" in row else "")
+        + f"  95% {row['p95']:.1f}  {row['decisions_per_second']:.0f}/s"
         + (f"  kept {row['kept_step']}, {row['learning_seconds']:.0f} s" if "tau" in row else "")
     )
 
