@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from diffts.figures.style import colours_of, draw_curve, pyplot, save
+from diffts.figures.looks import looks_of
+from diffts.figures.style import draw_curve, pyplot, save
 
 
 class Curve(Protocol):
@@ -32,12 +33,13 @@ def draw_regret(curves: Mapping[str, Curve], path: str | os.PathLike[str], title
     """Mean cumulative regret of each policy, in a band of one standard error either side."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(4.4, 3.2))
-    colours = colours_of(curves)
+    looks = looks_of(curves)
     for policy, run in curves.items():
         mean, error = run.mean_regret, run.stderr_regret
-        draw_curve(axes, policy, run.rounds, mean, error, colour=colours[policy])
+        draw_curve(axes, policy, run.rounds, mean, error, look=looks[policy])
     axes.set(xlabel="round", ylabel="cumulative regret", title=title)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))  # never on top of a curve
+    # Never on top of a curve.
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3.2)
     save(figure, path)

@@ -1,83 +1,47 @@
-"""One look for all pictures: the same policy has the same colour everywhere."""
+"""One style for all pictures: names in legends, fonts, curves, and files that come out the same."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from diffts.extras import optional
+from diffts.figures.looks import PERFECT_DATA, Look, Name, look_of
 from diffts.files import is_special, write_file
 
-COLOURS = {
-    "diffts": "#d62728",
-    "diffts-top-two": "#ff9896",
-    "ucb1": "#7f7f7f",
-    "ucb1-standard": "#c7c7c7",
-    "gts-diag": "#2ca02c",
-    "gts-full": "#1f77b4",
-    "gts-top-two": "#aec7e8",
-    "gmmts-10": "#9467bd",
-    "gmmts-25": "#e377c2",
-    "bayes-ucb": "#bcbd22",
-    "gaussian-greedy": "#8c564b",
-    "epsilon-greedy": "#17becf",
-    "uniform": "#000000",
+#: Width of a page of text in inches. Nothing that is to be printed is wider.
+PAGE = 7.0
+#: Letters in points: on such a page, and at least 6 points on one of 5.5 inches.
+LETTERS, SMALL_LETTERS = 8.0, 7.7
+DOTS = 200  # of a printed inch
+
+_FAMILIES = {"gts": "GTS", "gmmts": "GMMTS", "ucb1": "UCB1", "diffts": "DiffTS"}
+#: What would make two files of the same picture differ: when, and by which Matplotlib.
+_METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None},
 }
-#: Variants of DiffTS in the ablations: its usual colour for what races in the main results, and
-#: orange for the paper's own way to learn from imperfect data.
-VARIANTS = {
-    "predicted noise": COLOURS["diffts"],
-    "sampled noise": "#ff7f0e",
-    "calibrated": COLOURS["diffts"],
-    "partly calibrated": "#ff7f0e",
-    "not calibrated": "#8c564b",
-    "our procedure": COLOURS["diffts"],
-    "with EM": "#ff7f0e",
-    "EM and SURE": "#ff7f0e",
-    "EM, λ = 0": "#fdbe85",
-    "without EM": "#8c564b",
-    "SURE, no EM": "#8c564b",
-    "λ = 0": "#fdbe85",
-    "λ = 0.1": "#ff7f0e",
-    "λ = 0.3": "#a63603",
-    "λ = 1": "#54278f",
-}
-_SPARE = ("#ff7f0e", "#98df8a", "#c49c94", "#9edae5", "#5254a3", "#843c39", "#b5cf6b", "#bd9e39")
-
-
-def colour_of(policy: str) -> str:
-    """The colour of a policy; an unknown one gets a spare colour that depends on its name."""
-    policy = policy.removesuffix(" (perfect data)").partition(":")[0]
-    return (
-        COLOURS.get(policy) or VARIANTS.get(policy) or _SPARE[sum(map(ord, policy)) % len(_SPARE)]
-    )
-
-
-def colours_of(policies: Iterable[str]) -> dict[str, str]:
-    """A colour for each; those without one of their own share none while there are spare ones.
-
-    >>> len(set(colours_of(["diffts (paper)", "diffts (moment)", "mine", "ucb1"]).values()))
-    4
-    """
-    chosen: dict[str, str] = {}
-    for policy in policies:
-        colour = colour_of(policy)
-        if colour in chosen.values():
-            unused = [spare for spare in _SPARE if spare not in chosen.values()]
-            colour = unused[0] if unused else colour
-        chosen[policy] = colour
-    return chosen
 
 
 def label_of(policy: str) -> str:
-    """How a policy is written in a legend: GTS-full, DiffTS (moment), DiffTS:greedy."""
-    family, *rest = re.split(r"(?=[ :-])", policy, maxsplit=1)
-    known = {"gts": "GTS", "gmmts": "GMMTS", "ucb1": "UCB1", "diffts": "DiffTS"}
-    return "".join([known.get(family, family), *rest])
+    """How a policy is written, in every legend and note.
+
+    >>> label_of("diffts (paper)"), label_of("gmmts-10 (perfect data)")
+    ('DiffTS (paper)', 'GMMTS-10 (perfect data)')
+    >>> label_of("gts-full:default"), label_of("diffts-top-two")
+    ('GTS-full, default rule', 'DiffTS-top-two')
+    """
+    name = Name.of(policy)
+    family, *rest = re.split(r"(?=[ -])", name.policy, maxsplit=1)
+    written = "".join([_FAMILIES.get(family, family), *rest])
+    if name.rule:
+        policy, space, which = written.partition(" (")
+        written = f"{policy}, {name.rule} rule{space}{which}"
+    return written + (PERFECT_DATA if name.is_reference else "")
 
 
 def pyplot() -> Any:
@@ -86,14 +50,19 @@ def pyplot() -> Any:
     plt = optional("matplotlib.pyplot", "drawing")
     plt.rcParams.update(
         {
+            "font.family": "DejaVu Sans",  # comes with Matplotlib: the same letters everywhere
             "font.size": 9,
             "axes.spines.top": False,
             "axes.spines.right": False,
             "axes.grid": True,
+            "axes.axisbelow": True,
             "grid.alpha": 0.25,
             "legend.frameon": False,
             "figure.dpi": 150,
             "savefig.bbox": "tight",
+            "pdf.fonttype": 42,  # TrueType, as journals ask: text that can be searched
+            "ps.fonttype": 42,
+            "svg.hashsalt": "diffts",
         }
     )
     return plt
@@ -106,22 +75,42 @@ def draw_curve(
     mean: Any,
     error: Any,
     *,
-    dashed: bool = False,
-    colour: str = "",
+    look: Look | None = None,
+    begin: float = 0.1,
 ) -> Any:
-    """A policy's curve in a band of one standard error either side; ours are thicker, on top."""
-    colour, ours = colour or colour_of(policy), policy.startswith("diffts")
+    """A policy's curve in a band of one standard error either side; ours are on top.
+
+    Its first marker is ``begin`` of the picture's diagonal along the curve.
+    """
+    look = look or look_of(policy)
+    order = 3.0 if look.ours else 2.0
     (line,) = axes.plot(
         rounds,
         mean,
-        color=colour,
+        color=look.colour,
         label=label_of(policy),
-        linewidth=1.9 if ours else 1.1,
-        linestyle="--" if dashed else "-",
-        zorder=3 if ours else 2,
+        linewidth=look.width,
+        linestyle=look.dashes,
+        zorder=order,
+        marker=look.marker or None,
+        markersize=3.6,
+        markeredgewidth=0.8,
+        markerfacecolor="white" if look.hollow else look.colour,
+        markevery=(begin, 0.25),
     )
-    axes.fill_between(rounds, mean - error, mean + error, color=colour, alpha=0.18, lw=0)
+    shade = 0.09 if look.hollow else 0.16
+    axes.fill_between(
+        rounds, mean - error, mean + error, color=look.colour, alpha=shade, lw=0, zorder=order - 1
+    )
     return line
+
+
+def text_width(figure: Any, text: str, letters: float) -> float:
+    """Width of a line of text in letters of this size; both in points."""
+    probe = figure.text(0, 0, text, fontsize=letters)
+    box = probe.get_window_extent(figure.canvas.get_renderer())
+    probe.remove()
+    return float(box.width * 72 / figure.dpi)
 
 
 def picture_suffixes() -> list[str]:
@@ -135,9 +124,27 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if not path.suffix and not is_special(path):
         path = path.with_name(f"{path.name}.png")
-    picture = io.BytesIO()
     try:
-        figure.savefig(picture, format=path.suffix.lower().removeprefix(".") or "png")
+        _write(figure, path)
     finally:
         pyplot().close(figure)
+
+
+def save_for_print(figure: Any, path: str | os.PathLike[str], dots: int = DOTS) -> None:
+    """Write a figure of this very size, with a PDF of the same name beside it, and forget it.
+
+    It has so many ``dots`` an inch where it is made of dots.
+    """
+    path = Path(path)
+    try:
+        for file in dict.fromkeys((path, path.with_suffix(".pdf"))):
+            _write(figure, file, dpi=dots, bbox_inches=figure.bbox_inches)
+    finally:
+        pyplot().close(figure)
+
+
+def _write(figure: Any, path: Path, **how: Any) -> None:
+    """Write the same bytes whenever the same figure is drawn."""
+    kind, picture = path.suffix.lower().removeprefix(".") or "png", io.BytesIO()
+    figure.savefig(picture, format=kind, metadata=_METADATA.get(kind), **how)
     write_file(path, picture.getvalue())

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffts.diffusion.prior import DiffusionPrior
-from diffts.figures.images import draw_images
+from diffts.figures.images import draw_image_table
 from diffts.learning import PROCEDURES, Lesson, learn_priors
 from diffts.problems import Corruption
 from diffts.problems.images import Images, read_images, stand_in_digits
@@ -24,17 +24,20 @@ from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_vers
 from diffts.reproduction.image_scores import diversity, frechet_distance, masked_rmse
 from diffts.reproduction.pictures import Piece
 from diffts.reproduction.specs import IMPERFECT
-from diffts.reproduction.store import Made, Part, Told
+from diffts.reproduction.store import Arrays, Made, Part, Told
 from diffts.reproduction.work import SEED, Reproduction
 
 SHOWN = 40
+DRAWN = 16  # of those, in the picture
+#: The columns of the picture.
+REBUILT, GENERATED = "test images and their reconstructions", "generated images"
 #: λ of each data set, and whether a last repeat with λ = 1 makes a third model.
 SETS = {"mnist": (0.2, True), "fashion_mnist": (0.1, False)}
 TITLES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
 MODELS = {
     "clean": "trained on clean images",
     "corrupted": "trained on corrupted images",
-    "corrupted-more": "one more repeat, at λ=1",
+    "corrupted-more": "the same, with one more repeat at λ = 1",
 }
 
 
@@ -157,19 +160,27 @@ class ImageSet:
 def tell_images(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told:
     """A picture of all that was drawn, and the scores."""
     arrays, note = work.store.arrays(pieces[0].part.key), work.store.note(pieces[0].part.key)
-    panels = {"original": arrays["original"], "corrupted": arrays["corrupted"]}
-    for model, title in MODELS.items():
-        for kind in ("generated", "reconstructed"):
-            if f"{model}-{kind}" in arrays:
-                panels[f"{kind}, {title}"] = arrays[f"{model}-{kind}"]
     source, size = note["source"], (note["height"], note["width"])
-    draw_images(panels, path.with_suffix(".png"), *size, title=TITLES.get(source, source))
+    draw_image_table(
+        _table(arrays), path.with_suffix(".png"), *size, title=TITLES.get(source, source)
+    )
     rows = [
         {"source": source, "images": which, "score": score, "value": round(value, 5)}
         for which, scores in note["scores"].items()
         for score, value in scores.items()
     ]
     return rows, {"source": source, "scores": note["scores"]}
+
+
+def _table(arrays: Arrays) -> dict[str, Arrays]:
+    """A row for the originals, one for what is seen of them, and one for each model there is."""
+    seen = [name for name in ("original", "corrupted") if name in arrays]
+    rows: dict[str, Arrays] = {name: {REBUILT: arrays[name]} for name in seen}
+    for model, title in MODELS.items():
+        kinds = {REBUILT: f"{model}-reconstructed", GENERATED: f"{model}-generated"}
+        if row := {kind: arrays[key] for kind, key in kinds.items() if key in arrays}:
+            rows[title] = row
+    return {name: {kind: of[:DRAWN] for kind, of in row.items()} for name, row in rows.items()}
 
 
 def _read(folder: Path | None) -> Images:

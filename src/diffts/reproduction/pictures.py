@@ -18,7 +18,7 @@ from diffts.problems import Groups, PopularNiche
 from diffts.problems.groups import hide, recall_precision
 from diffts.problems.maze import IMAGE_SIDE, OPEN, WALL, to_image
 from diffts.reproduction.digests import digest, fingerprint, sampler_versions
-from diffts.reproduction.regret import ABLATION_PROBLEMS, TITLES
+from diffts.reproduction.regret import ABLATION_PROBLEMS, NOISE_LEVELS, TITLES
 from diffts.reproduction.specs import PriorSpec, slug
 from diffts.reproduction.store import Made, Part, Told
 from diffts.reproduction.work import SEED, Reproduction, exact_errors
@@ -75,7 +75,7 @@ def task_pieces(work: Reproduction) -> list[Piece]:
         return Made(_numbered(data.sets.train, exact, mixture, seen, imperfect), {})
 
     pieces = []
-    for problem in TITLES:
+    for problem in NOISE_LEVELS:
         priors = [PriorSpec(problem, data) for data in ("perfect", "imperfect")]
         made_from = "-".join(work.prior_part(prior).digest for prior in priors)
         part = Part(f"{problem}/task-vectors", made_from)
@@ -100,7 +100,7 @@ def tell_tasks(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told:
                 name: (to_image(edges).reshape(len(edges), -1) - WALL) / (OPEN - WALL)
                 for name, edges in panels.items()
             }
-            draw_images(images, file, IMAGE_SIDE, IMAGE_SIDE, columns=4, title=title)
+            draw_images(images, file, IMAGE_SIDE, IMAGE_SIDE, title=title)
         else:
             by_group = np.argsort(PopularNiche.group_of_arm, kind="stable")
             order = by_group if piece.problem == "popular-niche" else None
@@ -191,7 +191,7 @@ def calibration_pieces(work: Reproduction) -> list[Piece]:
         return Made({}, dict(zip(_CALIBRATION_COLUMNS, row, strict=True)))
 
     pieces = []
-    for problem in TITLES:
+    for problem in NOISE_LEVELS:
         papers = ("paper", "paper, λ = 0") if problem in ABLATION_PROBLEMS else ()
         for learner in ("ours", *papers):
             spec, place = PriorSpec(problem, "imperfect", learner), slug(learner)
