@@ -1,4 +1,4 @@
-"""The tables of docs/arms.md, from the files in results/decisions.
+"""The tables of docs/arms.md and docs/samplers.md, from results/decisions and results/steps.
 
 python -m benchmarks.decision_tables
 """
@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-FOLDER = Path(__file__).parent.parent / "results/decisions"
+RESULTS = Path(__file__).parent.parent / "results"
+FOLDER = RESULTS / "decisions"
 ROUNDS = ("40", "100", "300", "1000")
 Row = dict[str, Any]
 
 
 def main() -> None:
-    print("\n".join([*ours(), "", *baselines()]))
+    print("\n".join([*ours(), "", *baselines(), "", *chains()]))
 
 
 @cache
@@ -55,6 +56,25 @@ def baselines() -> Iterator[str]:
     yield "|---|---|---|" + "---:|" * (len(ROUNDS) + 1)
     for (file, policy, rule, noise), found in groups(of_ours=False).items():
         yield f"| {file} | `{policy}:{rule}` | {noise} | {cells(found)} |"
+
+
+def chains() -> Iterator[str]:
+    """Thompson sampling by chains of several lengths: regret, and the gap to the longest."""
+    yield "| problem | tasks | steps | regret | above the longest chain |"
+    yield "|---|---:|---:|---:|---:|"
+    found: dict[tuple[str, int], dict[int, Row]] = {}
+    for path in sorted((RESULTS / "steps").glob("*.json")):
+        for row in json.loads(path.read_text())["rows"]:
+            found.setdefault((row["problem"], row["tasks"]), {})[row["steps"]] = row
+    for (problem, tasks), by_steps in found.items():
+        longest = np.array(by_steps[max(by_steps)]["regret_of_tasks"])
+        for steps, row in sorted(by_steps.items()):
+            of_tasks = np.array(row["regret_of_tasks"])
+            gap, error = of_tasks - longest, of_tasks.std(ddof=1) / np.sqrt(tasks)
+            above = f"{gap.mean():+.1f} ± {gap.std(ddof=1) / np.sqrt(tasks):.1f}"
+            told = f"{of_tasks.mean():.1f} ± {error:.1f}"
+            last = "–" if steps == max(by_steps) else above
+            yield f"| {problem} | {tasks} | {steps} | {told} | {last} |"
 
 
 def cells(found: list[Row]) -> str:

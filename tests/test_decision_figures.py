@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from benchmarks.decision_tables import baselines, errors, ours, regret
+from benchmarks.decision_tables import baselines, chains, errors, ours, regret
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/arms.md").read_text()
@@ -16,6 +16,12 @@ def test_the_tables_are_those_of_the_files():
         assert line in PAGE
     rows = [line for line in PAGE.splitlines() if line.startswith("| ")]
     assert len(rows) == len([line for line in wanted if line.startswith("| ")])
+
+
+def test_chains_of_several_lengths():
+    page = (ROOT / "docs/samplers.md").read_text()
+    for line in chains():
+        assert line in page
 
 
 def test_sentences_have_figures_of_the_files():

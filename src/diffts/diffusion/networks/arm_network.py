@@ -60,7 +60,7 @@ class ArmDenoiser(ConditionalDenoiser):
     """
 
     default_sampler: ClassVar[str] = "merged"
-    default_steps: ClassVar[int | None] = 20
+    default_steps: ClassVar[int | None] = 12
 
     n_arms: int = eqx.field(static=True)
     base: FactorGaussian
