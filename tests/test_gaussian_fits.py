@@ -6,6 +6,7 @@ import pytest
 from diffts import Evidence
 from diffts.diffusion import Gaussian, GaussianMixture
 from diffts.diffusion.exact import draw_posterior
+from diffts.errors import InvalidInputError
 from diffts.learning.fits import fit_diagonal, fit_factor_gaussian, fit_gaussian, fit_mixture
 from diffts.learning.fits.gaussian import pairwise_moments
 from diffts.learning.fits.mixture import fit_by_em
@@ -125,3 +126,53 @@ def test_a_mixture_is_fitted_to_imperfect_tasks():
     evidence = Corruption(0.5, 0.3).observe(truth.sample(900, seed=1), 2)
     fitted = fit_mixture(evidence, 2, seed=0)
     assert np.abs(np.sort(fitted.means.mean(1)) - [0, 2]).max() < 0.2
+
+
+def two_groups(n=400):
+    truth = GaussianMixture([0.3, 0.7], [[0] * 4, [5] * 4], [0.2 * np.eye(4)] * 2)
+    return truth.sample(n, seed=1)
+
+
+def test_a_mixtures_diagonals_are_regularised_by_a_share_of_the_datas_variance():
+    tasks = two_groups()
+    plain, regularised = (
+        fit_mixture(tasks, 1, regularisation=share).covariances[0] for share in (0.0, 0.05)
+    )
+    np.testing.assert_allclose(plain, np.cov(tasks.T, bias=True), atol=1e-9)
+    np.testing.assert_allclose(regularised - plain, 0.05 * tasks.var() * np.eye(4), atol=1e-9)
+
+
+def test_a_mixtures_covariances_are_drawn_towards_that_of_all_exact_tasks():
+    tasks = two_groups()
+    plain, drawn = fit_mixture(tasks, 2), fit_mixture(tasks, 2, prior_tasks=50)
+    np.testing.assert_array_equal(drawn.means, plain.means)
+    for k in range(2):
+        of_component = plain.weights[k] * len(tasks)
+        whole = of_component * plain.covariances[k] + 50 * np.cov(tasks.T, bias=True)
+        np.testing.assert_allclose(drawn.covariances[k], whole / (of_component + 50), rtol=1e-9)
+    np.testing.assert_array_equal(
+        fit_mixture(tasks, 2, prior_tasks=0).covariances, plain.covariances
+    )
+
+
+def test_em_is_drawn_towards_a_gaussian_by_as_many_tasks_as_are_asked_for():
+    tasks = gaussian_tasks(400)
+    sample = fit_gaussian(tasks)
+    start = GaussianMixture([1.0], sample.mean[None], sample.covariance[None])
+    towards = Gaussian(sample.mean, 3 * sample.covariance)
+
+    def times_the_sample(**how):
+        evidence = Evidence.exact(tasks)
+        fitted = fit_by_em(evidence, start, towards=towards, iterations=2, **how).covariances[0]
+        return np.trace(fitted) / np.trace(sample.covariance)
+
+    for tasks_worth in (0, 400, 1200):
+        expected = (400 + tasks_worth * 3) / (400 + tasks_worth)
+        assert times_the_sample(prior_tasks=tasks_worth) == pytest.approx(expected, rel=2e-2)
+    assert times_the_sample() == times_the_sample(prior_tasks=tasks.shape[1])
+
+
+@pytest.mark.parametrize("how", [{"regularisation": -0.1}, {"prior_tasks": -1}])
+def test_a_mixtures_bad_options_are_named(how):
+    with pytest.raises(InvalidInputError, match=next(iter(how))):
+        fit_mixture(two_groups(50), 2, **how)

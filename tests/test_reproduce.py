@@ -40,7 +40,7 @@ def store(tmp_path):
 def test_there_are_eighteen_noise_level_plots():
     panels = regret.noise_level_panels(PROFILES["paper"])
     assert len(panels) == 18
-    counts = {p: sum(panel.problem == p for panel in panels) for p in regret.TITLES}
+    counts = {p: sum(panel.problem == p for panel in panels) for p in regret.NOISE_LEVELS}
     assert counts == {"popular-niche": 4, "bidding": 6, "maze": 4, "labeled-arms-common": 4}
 
 

@@ -153,12 +153,29 @@ def covering_paths() -> NDArray[np.bool_]:
     True for the edges on the path; each path has 98 edges.
 
     Two is the least possible, since the source has two edges and a path uses one of them. (The
-    paper shows three paths.)
+    paper takes three: :func:`three_covering_paths`.)
 
     >>> covering_paths().any(axis=0).all(), covering_paths().sum(axis=1)
     (np.True_, array([98, 98]))
     """
     walks = (_COVERING_WALK, _COVERING_WALK.translate(_MIRROR))
+    return np.stack([_edges_of_walk(walk) for walk in walks])
+
+
+def three_covering_paths() -> NDArray[np.bool_]:
+    """As many simple paths as the paper's UCB starts with, ``(3, 180)``; they use all edges.
+
+    Row by row there and back, the same column by column, and the way around by the right and the
+    lower side. The paper shows its three in a picture alone, so these may be others.
+
+    >>> three_covering_paths().any(axis=0).all(), three_covering_paths().sum(axis=1)
+    (np.True_, array([90, 90, 36]))
+    """
+    side = SIDE - 1
+    there, back = "R" * side + "D", "L" * side + "D"
+    by_rows = (there + back) * (side // 2) + "R" * side + "D"
+    around = "R" * side + "D" * (side - 1) + "L" * side + "D" + "R" * side
+    walks = (by_rows, by_rows.translate(_MIRROR), around)
     return np.stack([_edges_of_walk(walk) for walk in walks])
 
 

@@ -9,44 +9,58 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from diffts.experiments.compare import standard_error
+from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
 from diffts.reproduction import regret
 from diffts.reproduction.profile import Profile
-from diffts.reproduction.regret import Line, Panel, curve, summary_of
-from diffts.reproduction.specs import APPENDIX, ARMS, Run
-from diffts.reproduction.store import Told
+from diffts.reproduction.regret import Curve, Line, Panel, curve, summary_of
+from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, THREE_PATHS, Run
+from diffts.reproduction.store import Store, Told
 from diffts.reproduction.work import TEST_SEED, Reproduction
 
 OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS = "diffts", "diffts (Thompson)", "diffts (paper)"
+CONTENDERS = (OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS)
 PROBLEMS = ("popular-niche", "labeled-arms", "bidding", "maze")
-TITLES = regret.TITLES | {"labeled-arms": "Labeled Arms"}
+#: Noise levels σ̂ that are assumed in each problem, from the least; and that of the main results.
 NOISE_LEVELS = {
-    problem: regret.NOISE_LEVELS[problem.replace("labeled-arms", "labeled-arms-common")]
-    for problem in PROBLEMS
+    "popular-niche": (0.05, 0.1),
+    "labeled-arms": (0.05, 0.1),
+    "bidding": (0.1, 0.2, 0.3),
+    "maze": (0.05, 0.1),
 }
+MAIN_NOISE = {"popular-niche": 0.1, "labeled-arms": 0.1, "bidding": 0.2, "maze": 0.1}
 #: Where rewards are 0 or 1, our noise says so.
 OUR_NOISE = {"bidding": "bernoulli"}
 BASELINES = ("gts-diag", "gts-full", *regret.MIXTURES)
 BOTH = ("perfect", "imperfect")
+DEFAULT_RULE = "default"
 
 
-def contender(
-    label: str, problem: str, data: str, noise: float, seeds: Sequence[int], tasks: str
-) -> Line:
+# --- what is asked for ---------------------------------------------------------------------------
+
+
+def tasks_of(problem: str, noise: float) -> str:
+    """All tasks at the noise level of the main results; else as many as the paper has."""
+    return MANY if noise == MAIN_NOISE[problem] else FRESH
+
+
+def contender(label: str, problem: str, data: str, noise: float, seeds: Sequence[int]) -> Line:
     """One of the three DiffTS."""
-    how: dict[str, Any] = {"learner": ARMS, "sampler": "merged", "tasks": tasks}
-    if label == THE_PAPERS:
-        how |= {"learner": APPENDIX, "sampler": "paper"}
+    how: dict[str, Any] = {"learner": ARMS, "sampler": "merged"}
+    how |= {"tasks": tasks_of(problem, noise)}
+    if label == THE_PAPERS:  # its chains are long: it plays as many tasks as the paper has
+        how |= {"learner": APPENDIX, "sampler": "paper", "tasks": FRESH}
     elif label == OURS:
-        how |= {"rule": "default"}
+        how |= {"rule": DEFAULT_RULE}
         if problem in OUR_NOISE:
-            how, noise = how | {"noise": OUR_NOISE[problem]}, 0.0
+            how |= {"noise": OUR_NOISE[problem], "tasks": MANY}
+            noise = 0.0
     runs = (Run(problem, data, "diffts", noise, seed=seed, **how) for seed in seeds)
     return Line(label, tuple(runs))
 
@@ -57,114 +71,165 @@ def baseline(
     data: str,
     noise: float,
     seeds: Sequence[int],
-    tasks: str,
     rule: str = "thompson",
     reference: bool = False,
 ) -> Line:
-    """A baseline, by the paper's rule or by ours; mixtures are fitted anew for each seed."""
+    """A baseline, by the paper's rule or by ours."""
     label = policy if rule == "thompson" else f"{policy}:{rule}"
-    runs = (Run(problem, data, policy, noise, seed=s, tasks=tasks, rule=rule) for s in seeds)
+    how: dict[str, Any] = {"rule": rule, "tasks": tasks_of(problem, noise)}
+    runs = (Run(problem, data, policy, noise, seed=seed, **how) for seed in seeds)
     return Line(f"{label} (perfect data)" if reference else label, tuple(runs), reference)
 
 
-def race(problem: str, data: str, noise: float, profile: Profile, tasks: str = "fresh") -> Panel:
+def race(problem: str, data: str, noise: float, profile: Profile) -> Panel:
     """Three DiffTS against baselines as in the paper."""
-    of = (problem, data, noise, profile.seeds, tasks)
-    lines = [contender(label, *of) for label in (OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS)]
+    of = (problem, data, noise, profile.seeds)
+    lines = [contender(label, *of) for label in CONTENDERS]
     # UCB learns nothing from past tasks: one run serves all data.
-    lines.append(baseline("ucb1", problem, "perfect", noise, profile.seeds, tasks))
-    lines += [baseline(policy, *of) for policy in BASELINES]
+    for ucb in ("ucb1", THREE_PATHS) if problem == "maze" else ("ucb1",):
+        lines.append(baseline(ucb, problem, "perfect", noise, profile.seeds))
+    lines += [baseline(policy, *of) for policy in _baselines(profile)]
     if data != "perfect":
-        exact = (problem, "perfect", *of[2:])
-        lines += [baseline(policy, *exact, reference=True) for policy in regret.MIXTURES]
+        exact = (problem, "perfect", noise, profile.seeds)
+        mixtures = (one for one in _baselines(profile) if one in regret.MIXTURES)
+        lines += [baseline(policy, *exact, reference=True) for policy in mixtures]
     return Panel(_title(problem, data, noise), problem, data, noise, tuple(lines))
 
 
 def same_rule(problem: str, data: str, noise: float, profile: Profile) -> Panel:
     """Our prior against the baselines', by our rule and with the same noise."""
-    of = (problem, data, noise, profile.seeds, "fresh")
-    how: dict[str, Any] = {"learner": ARMS, "sampler": "merged", "tasks": "fresh"}
-    how |= {"rule": "default"}
+    of = (problem, data, noise, profile.seeds)
+    how: dict[str, Any] = {"learner": ARMS, "sampler": "merged", "rule": DEFAULT_RULE}
+    how |= {"tasks": tasks_of(problem, noise)}
     runs = tuple(Run(problem, data, "diffts", noise, seed=s, **how) for s in profile.seeds)
-    lines = [Line(OURS, runs), *(baseline(one, *of, rule="default") for one in BASELINES)]
-    return Panel(_title(problem, data, noise), problem, data, noise, tuple(lines))
+    others = (baseline(one, *of, rule=DEFAULT_RULE) for one in _baselines(profile))
+    return Panel(_title(problem, data, noise), problem, data, noise, (Line(OURS, runs), *others))
+
+
+def _baselines(profile: Profile) -> Sequence[str]:
+    # Where all is tiny, fitting mixtures by EM would take minutes of compilation.
+    return BASELINES[:2] if profile.tiny else BASELINES
 
 
 def _title(problem: str, data: str, noise: float) -> str:
-    return f"{TITLES[problem]}\n{data} data, σ̂ = {noise:g}"
+    return f"{regret.TITLES[problem]}\n{data} data, σ̂ = {noise:g}"
 
 
-def _all_levels() -> list[tuple[str, str, float]]:
-    """All 18 in one order: problem by problem, both kinds of data, noise levels from the least."""
-    return [
-        (problem, data, noise)
-        for problem in PROBLEMS
-        for data in BOTH
-        for noise in sorted(NOISE_LEVELS[problem])
-    ]
+def _levels(profile: Profile) -> Iterable[tuple[str, str, float]]:
+    """All in one order: problem by problem, both kinds of data, noise levels from the least."""
+    for problem in PROBLEMS[:1] if profile.tiny else PROBLEMS:
+        for data in BOTH:
+            for noise in NOISE_LEVELS[problem][-1:] if profile.tiny else NOISE_LEVELS[problem]:
+                yield problem, data, noise
 
 
-def all_panels(profile: Profile) -> list[Panel]:
+def race_panels(profile: Profile) -> list[Panel]:
     """The 18 plots."""
-    return [race(*one, profile) for one in _all_levels()]
+    return [race(*one, profile) for one in _levels(profile)]
 
 
 def same_rule_panels(profile: Profile) -> list[Panel]:
     """The 18 plots with our rule for everybody."""
-    return [same_rule(*one, profile) for one in _all_levels()]
+    return [same_rule(*one, profile) for one in _levels(profile)]
 
 
 def comparison_panels(profile: Profile) -> list[Panel]:
-    """400 tasks at the paper's noise level, everybody by both rules."""
+    """All tasks at the noise level of the main results, everybody by both rules."""
     panels = []
-    for problem in PROBLEMS:
-        for data in BOTH:
-            noise = NOISE_LEVELS[problem][0]
-            panel = race(problem, data, noise, profile, "many")
-            of = (problem, data, noise, profile.seeds, "many")
-            lines = [baseline(policy, *of, rule="default") for policy in BASELINES]
-            panels.append(dataclasses.replace(panel, lines=(*panel.lines, *lines)))
+    for problem, data, noise in _levels(profile):
+        if noise != MAIN_NOISE[problem]:
+            continue
+        panel, of = race(problem, data, noise, profile), (problem, data, noise, profile.seeds)
+        lines = [line for line in panel.lines if line.label != THE_PAPERS]
+        lines += [baseline(policy, *of, rule=DEFAULT_RULE) for policy in _baselines(profile)]
+        panels.append(dataclasses.replace(panel, lines=tuple(lines)))
     return panels
+
+
+# --- what is told --------------------------------------------------------------------------------
 
 
 def seen_by(panel: Panel, label: str) -> Panel:
     """The panel with one of the three DiffTS alone, in the first place, under the name DiffTS."""
-    others = tuple(line for line in panel.lines if not line.label.startswith("diffts"))
+    others = tuple(line for line in panel.lines if line.label not in CONTENDERS)
     (own,) = (line for line in panel.lines if line.label == label)
-    return dataclasses.replace(panel, lines=(dataclasses.replace(own, label="diffts"), *others))
+    return dataclasses.replace(panel, lines=(dataclasses.replace(own, label=OURS), *others))
 
 
-def tell(
-    work: Reproduction, panels: Sequence[Panel], path: Path, columns: int | None = None
-) -> Told:
-    """Rows, summaries and pictures; how often each of the three is first, and by how much."""
-    rows, told = regret.tell(work, panels, path, columns)
-    counts: dict[str, Any] = {}
-    of_papers = []
-    for label in (OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS):
-        count: Counter[str] = Counter()
-        for panel in panels:
-            if label not in {line.label for line in panel.lines}:
-                continue
-            own = seen_by(panel, label)
-            of = {line.label: curve(work.store, line.runs) for line in own.lines}
-            summary = summary_of(own, of)
-            if label == THE_PAPERS:
-                of_papers.append(summary)
-            lead = min(
-                one["above_first_line"] / one["stderr_of_that"] if one["stderr_of_that"] else 0.0
-                for name, one in summary["lines"].items()
-                if name != "diffts" and not one["reference"]
-            )
-            count["plots"] += 1
-            count["first"] += summary["best"] == "diffts"
-            count["first by two standard errors"] += lead > 2.0
-        if count:
-            counts[label] = dict(count)
-    told |= {"test_seed": TEST_SEED, "first": counts}
-    if of_papers:
-        told |= {"panels_of_the_papers": of_papers}
-    return rows, told
+def curves(store: Store, panel: Panel) -> dict[str, Curve]:
+    """What its lines did."""
+    return {line.label: curve(store, line.runs) for line in panel.lines}
+
+
+def tell(work: Reproduction, panels: Sequence[Panel], path: Path) -> Told:
+    """Rows, summaries and a picture for each kind of data; how often each DiffTS is first.
+
+    Summaries are those of *ours*; ``panels_of`` has those of the other two, each in the place of
+    ours and without the other two.
+    """
+    of = [curves(work.store, panel) for panel in panels]
+    for data in BOTH:
+        grid: dict[str, list[GridPanel]] = {}
+        for panel, one in zip(panels, of, strict=True):
+            if panel.data == data:
+                lines = [(line.label, line.reference) for line in panel.lines]
+                drawn = [GridCurve(name, *one[name][:3], dashed) for name, dashed in lines]
+                grid.setdefault(panel.problem, []).append(GridPanel(panel.title, drawn))
+        if grid:
+            draw_regret_grid(list(grid.values()), path.with_name(f"{path.name}-{data}.png"))
+    labels = [label for label in CONTENDERS if any(label in one for one in of)]
+    seen = {label: _summaries(panels, of, label) for label in labels}
+    told = {
+        "test_seed": TEST_SEED,
+        "first": {label: _firsts(summaries) for label, summaries in seen.items()},
+        "panels": seen[OURS],
+        "panels_of": {label: found for label, found in seen.items() if label != OURS},
+    }
+    return _rows(panels, of), told
+
+
+def _summaries(
+    panels: Sequence[Panel], of: Sequence[dict[str, Curve]], label: str
+) -> list[dict[str, Any]]:
+    found = []
+    for panel, known in zip(panels, of, strict=True):
+        own = seen_by(panel, label)
+        found.append(summary_of(own, known | {OURS: known[label]}))
+    return found
+
+
+def _firsts(summaries: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """In how many plots DiffTS is first, and in how many by more than two standard errors."""
+    count = Counter(plots=len(summaries))
+    for summary in summaries:
+        leads = [
+            one["above_first_line"] - 2.0 * (one["stderr_of_that"] or 0.0)
+            for name, one in summary["lines"].items()
+            if name != OURS and not one["reference"]
+        ]
+        count["first"] += summary["best"] == OURS
+        count["first_by_two_standard_errors"] += min(leads) > 0.0
+    return dict(count)
+
+
+def _rows(panels: Sequence[Panel], of: Sequence[dict[str, Curve]]) -> list[dict[str, Any]]:
+    """One for each line and recorded round, over seeds and tasks."""
+    return [
+        {"problem": panel.problem, "data": panel.data, "noise_std": panel.noise_std}
+        | {"policy": label, "round": int(done), "regret": round(float(mean), 3)}
+        | {"stderr": round(float(error), 3)}
+        for panel, known in zip(panels, of, strict=True)
+        for label, one in known.items()
+        for done, mean, error in zip(one.rounds, one.mean, one.stderr, strict=True)
+    ]
+
+
+def late_curve(store: Store, line: Line) -> Curve:
+    """Regret of all tasks at the few rounds that are kept of them."""
+    loaded = [store.arrays(run.key) for run in line.runs]
+    found = np.stack([np.asarray(arrays["late_regret"], np.float64) for arrays in loaded])
+    stderr = standard_error(found.swapaxes(1, 2))
+    return Curve(loaded[0]["late_rounds"], found.mean((0, 2)), stderr, found[:, -1])
 
 
 def tell_comparison(work: Reproduction, panels: Sequence[Panel], path: Path) -> Told:
@@ -172,19 +237,17 @@ def tell_comparison(work: Reproduction, panels: Sequence[Panel], path: Path) -> 
     del path
     rows = []
     for panel in panels:
-        of = {line.label: curve(work.store, line.runs) for line in panel.lines}
-        ours = of[OURS]
+        of = {line.label: late_curve(work.store, line) for line in panel.lines}
         for line in panel.lines:
             one = of[line.label]
-            gap = one.final - ours.final
+            gap = one.final - of[OURS].final
+            way = zip(one.rounds[:-1], one.mean[:-1], strict=True)
             rows.append(
                 {"problem": panel.problem, "data": panel.data, "noise_std": panel.noise_std}
                 | {"policy": line.label, "tasks": one.final.shape[1], "seeds": len(one.final)}
+                | {f"regret_{int(done)}": round(float(mean), 3) for done, mean in way}
                 | {
-                    f"regret_{done}": round(float(value), 3)
-                    for done, value in zip(one.rounds, one.mean, strict=True)
-                }
-                | {
+                    "regret": round(float(one.mean[-1]), 3),
                     "stderr": round(float(one.stderr[-1]), 3),
                     "p95": round(float(np.quantile(one.final, 0.95)), 3),
                     "above_ours": round(float(gap.mean()), 3),
@@ -192,6 +255,6 @@ def tell_comparison(work: Reproduction, panels: Sequence[Panel], path: Path) -> 
                     "reference": line.reference,
                 }
             )
-    widest = max(rows, key=len)
-    rows = [{name: row.get(name, "") for name in widest} for row in rows]
-    return rows, {"test_seed": TEST_SEED, "rows": rows}
+    told = {"test_seed": TEST_SEED, "rows": rows}
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name, "") for name in columns} for row in rows], told

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diffts.errors import InvalidInputError
-from diffts.reproduction import pictures, regret
+from diffts.reproduction import evaluation, pictures, regret
 from diffts.reproduction.claims import judge_claims, tally
 from diffts.reproduction.images import ImageSet, tell_images
 from diffts.reproduction.pictures import Piece
@@ -49,6 +49,21 @@ def _images(about: str, name: str) -> Experiment:
 
 
 EXPERIMENTS: dict[str, Experiment] = {
+    "evaluation": Experiment(
+        "all 18 plots on fresh test tasks: three DiffTS against baselines as in the paper",
+        evaluation.race_panels,
+        tell=evaluation.tell,
+    ),
+    "same-rule": Experiment(
+        "the 18 plots with our rule for everybody: what the prior alone is worth",
+        evaluation.same_rule_panels,
+        tell=evaluation.tell,
+    ),
+    "comparison": Experiment(
+        "a table of 400 fresh test tasks: every policy by both rules",
+        evaluation.comparison_panels,
+        tell=evaluation.tell_comparison,
+    ),
     "main": Experiment(
         "regret on three problems, priors from perfect and imperfect data",
         regret.main_panels,

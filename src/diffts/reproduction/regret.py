@@ -25,6 +25,7 @@ MAIN_PROBLEMS = ("popular-niche", "bidding", "maze")
 ABLATION_PROBLEMS = ("labeled-arms-common", "popular-niche")
 TITLES = {
     "popular-niche": "Popular and Niche",
+    "labeled-arms": "Labeled Arms",
     "labeled-arms-common": "Labeled Arms (common scale)",
     "bidding": "Bidding (simulated slots)",
     "maze": "2D Maze",

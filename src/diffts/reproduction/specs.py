@@ -26,6 +26,8 @@ ARMS, APPENDIX = "arms", "appendix"
 #: Test tasks of the evaluation: as many as the paper has; or all of them, of which those are the
 #: first.
 FRESH, MANY = "fresh", "many"
+#: UCB on Maze as the paper starts it: with three paths that cover all edges (ours are two).
+THREE_PATHS = "ucb1-three-paths"
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -92,16 +94,28 @@ class Run:
     @property
     def fit(self) -> str:
         """The fit that is kept for it: a mixture can take minutes."""
-        if not self.components:
-            return ""
-        # Published ones were fitted once; those of the evaluation, once for each seed.
-        again = f"-seed{self.seed}" if self.is_fresh and self.seed else ""
-        return f"mixture{self.components}{again}"
+        return mixture_name(self.components, self.fit_seed) if self.components else ""
+
+    @property
+    def fit_seed(self) -> int | None:
+        """The seed of its mixture; None for the older published fit.
+
+        From exact tasks a mixture is fitted for each seed. From imperfect ones, where a fit takes
+        minutes to a quarter of an hour, it is fitted once.
+        """
+        if not (self.is_fresh and self.components):
+            return None
+        return self.seed if DATA[self.data] is None else 0
 
     @property
     def is_fresh(self) -> bool:
         """Whether it is of the evaluation."""
         return self.tasks in (FRESH, MANY)
+
+    @property
+    def starts_its_own_way(self) -> bool:
+        """Whether it tries all arms by other sets of them than the problem's."""
+        return self.policy == THREE_PATHS
 
     @property
     def key(self) -> str:
@@ -116,6 +130,11 @@ class Run:
         if self.rule != "thompson":
             parts.append(self.rule)
         return f"{self.problem}/runs/{'-'.join(parts)}"
+
+
+def mixture_name(components: int, seed: int | None) -> str:
+    """Of a fit, in the store."""
+    return f"mixture{components}" + ("" if seed is None else f"-seed{seed}")
 
 
 def diffts(problem: str, data: str, noise_std: float, learner: str = "ours", **more: Any) -> Run:

@@ -17,6 +17,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from diffts.bandits.actions import Actions, ShortestPath
 from diffts.bandits.policies import Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate_side_by_side
 from diffts.diffusion.exact import GaussianMixture
@@ -25,6 +26,7 @@ from diffts.experiments.compare import as_known
 from diffts.learning import FactorFit, Lesson, Progress, calibrate, fit_start, learn_priors
 from diffts.learning.fits import fit_diagonal, fit_gaussian, fit_mixture
 from diffts.problems import Bidding, get_problem
+from diffts.problems.maze import three_covering_paths
 from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_versions
 from diffts.reproduction.profile import Profile
 from diffts.reproduction.specs import (
@@ -33,9 +35,11 @@ from diffts.reproduction.specs import (
     CALIBRATED_ON_EXACT,
     DATA,
     MANY,
+    THREE_PATHS,
     PriorSpec,
     Run,
     in_digests,
+    mixture_name,
     plan_for,
     units_for,
 )
@@ -47,9 +51,11 @@ TEST_SEED = 1811  # of the evaluation's test tasks: nobody has looked at them be
 MANY_TASKS = 400  # of them in all
 #: Rounds that are kept of all of them; of the first ones, all recorded rounds.
 LATE_ROUNDS = (40, 100, 300, 1000)
-FEW_STEPS = 20  # of the sampler 'merged'
+UCBS = ("ucb1", THREE_PATHS)  # they learn nothing from past tasks
 MIN_PRICES = 50  # real ad slots with fewer prices are left out
 FITS_VERSION = 1  # to be raised when a fit of the baselines or of the factor Gaussian changes
+#: Of mixtures of exact tasks: the best on development tasks (``python -m benchmarks.mixtures``).
+REGULARISATION = 1e-3
 #: Versions of the policies that play sets of arms (mazes), to be raised, by hand, when what they
 #: play or recommend changes. 2: posteriors of Gaussians and mixtures in full precision; DiffTS
 #: recommends by a posterior mean.
@@ -93,18 +99,24 @@ class ProblemData:
         version = None if corruption is None else corruption.version
         return digest(self.problem.name, self.problem.version, seen, corruption, version)
 
-    def mixture(self, data: str, components: int, seed: int = SEED) -> GaussianMixture:
-        """The mixture fitted to the training tasks; kept, since it can take minutes."""
+    def mixture(self, data: str, components: int, seed: int | None = None) -> GaussianMixture:
+        """The mixture fitted to the training tasks; kept, since it can take minutes.
+
+        With a seed that of the evaluation, regularised as was best on development tasks; without,
+        the older published one.
+        """
+        share = 1e-6 if seed is None or DATA[data] else REGULARISATION
 
         def fit() -> Made:
-            mixture = fit_mixture(self.past(data)[0], components, seed=seed)
-            large = {"means": mixture.means, "covariances": mixture.covariances}
+            past = self.past(data)[0]
+            mixture = fit_mixture(past, components, seed or SEED, regularisation=share)
+            large = {"means": mixture.means, "triangles": _triangles(mixture.covariances)}
             single = {name: values.astype(np.float32) for name, values in large.items()}
             return Made({}, {}, [{"weights": mixture.weights} | single])
 
-        again = f"-seed{seed}" if seed != SEED else ""
-        _, arrays = self._fitted(data, f"mixture{components}{again}", fit)
-        return GaussianMixture(**arrays)
+        _, arrays = self._fitted(data, mixture_name(components, seed), fit)
+        covariances = _symmetric(arrays.pop("triangles"), arrays["means"].shape[1])
+        return GaussianMixture(**arrays, covariances=covariances)
 
     def factors(self, data: str) -> FactorFit:
         """The factor Gaussian that our procedure starts from; kept like the mixtures."""
@@ -240,8 +252,10 @@ class Reproduction:
         if run.prior:
             learned = self.prior_part(run.prior).digest
         else:  # UCB1 learns nothing from past tasks
-            past = data.digest(run.data, *([] if run.policy == "ucb1" else ["train"]))
+            past = data.digest(run.data, *([] if run.policy in UCBS else ["train"]))
             learned = digest(run.policy, past, FITS_VERSION, self.profile.sizes)
+            if run.fit_seed is not None:
+                learned = digest(learned, REGULARISATION)
         tasks = self._tasks_fingerprint(run)
         samplers = sampler_versions([run.sampler] if run.prior else [])
         kind = "gmmts" if run.components else run.policy
@@ -277,7 +291,7 @@ class Reproduction:
             alike: dict[Any, list[tuple[Run, Policy]]] = defaultdict(list)
             for run in (run for run in missing if run.problem == problem):
                 policy = self._policy(run)
-                alike[run.tasks, layout(policy)].append((run, policy))
+                alike[run.tasks, run.starts_its_own_way, layout(policy)].append((run, policy))
             for members in alike.values():
                 chosen = [run for run, _ in members]
                 kinds = ", ".join(sorted({run.policy for run in chosen}))
@@ -294,7 +308,7 @@ class Reproduction:
             self._tasks(first),
             data.problem.rewards,
             horizon=horizon,
-            actions=data.actions,
+            actions=self._actions(first),
             record_every=max(1, horizon // self.profile.records),
             seeds=[SEED + run.seed for run, _ in members],
             advice=not first.is_fresh,  # which takes many draws
@@ -331,13 +345,21 @@ class Reproduction:
             prior=lambda: self.prior(run.prior),  # type: ignore[arg-type]
             gaussian=lambda: fit_gaussian(data.past(run.data)[0]),
             diagonal=lambda: fit_diagonal(data.past(run.data)[0]),
-            mixture=partial(data.mixture, run.data, seed=run.seed if run.is_fresh else SEED),
+            mixture=partial(data.mixture, run.data, seed=run.fit_seed),
             sampler=run.sampler,
-            steps=FEW_STEPS if run.sampler == "merged" else self.profile.chain,
+            steps=self.profile.chain,
             variance=run.variance,
         )
         by_rule = "" if run.rule == "thompson" else f":{run.rule}"
-        return make_policy(f"{run.policy}{by_rule}", given)
+        name = "ucb1" if run.starts_its_own_way else run.policy
+        return make_policy(f"{name}{by_rule}", given)
+
+    def _actions(self, run: Run) -> Actions:
+        actions = self.problem(run.problem).actions
+        if run.starts_its_own_way:
+            assert isinstance(actions, ShortestPath)
+            return ShortestPath(actions.height, actions.width, start=three_covering_paths())
+        return actions
 
     # --- real ad slots -------------------------------------------------------------------------
 
@@ -366,6 +388,22 @@ class Reproduction:
         assert real.win_rates is not None
         count = self.profile.sizes[2] if self.profile.sizes else len(real.win_rates)
         return real.sample(count, seed=SEED)
+
+
+def _triangles(matrices: NDArray[Any]) -> NDArray[Any]:
+    """The lower triangles of symmetric matrices ``(n, K, K)``, as rows: half of the numbers."""
+    rows, columns = np.tril_indices(matrices.shape[1])
+    triangles: NDArray[Any] = matrices[:, rows, columns]
+    return triangles
+
+
+def _symmetric(triangles: NDArray[Any], size: int) -> NDArray[Any]:
+    """The matrices ``(n, K, K)`` again."""
+    matrices = np.zeros((len(triangles), size, size), triangles.dtype)
+    rows, columns = np.tril_indices(size)
+    matrices[:, rows, columns] = triangles
+    matrices[:, columns, rows] = triangles
+    return matrices
 
 
 def _coarse(values: NDArray[Any], run: Run) -> NDArray[Any]:

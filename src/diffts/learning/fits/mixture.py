@@ -36,32 +36,52 @@ from diffts.evidence import Evidence
 from diffts.extras import optional
 from diffts.learning.fits.factor import fit_factor_gaussian
 from diffts.seeding import Seed, as_generator
-from diffts.validation import finite_array, whole_number
+from diffts.validation import finite_array, number_between, whole_number
 
 #: A task weighs nothing in components that made it with a smaller probability.
 SMALLEST_SHARE = 1e-4
 #: Smallest eigenvalue of a covariance, relative to the mean variance of the start.
 SMALLEST_EIGENVALUE = 1e-6
+#: A conjugate prior is worth no more: a float32 counts so far.
+MOST_TASKS = 1e7
 
 
 def fit_mixture(
-    past: ArrayLike | Evidence, components: int, seed: Seed = 0, *, near: Gaussian | None = None
+    past: ArrayLike | Evidence,
+    components: int,
+    seed: Seed = 0,
+    *,
+    near: Gaussian | None = None,
+    regularisation: float = 1e-6,
+    prior_tasks: float | None = None,
 ) -> GaussianMixture:
     """A full-covariance Gaussian mixture of past tasks ``(N, K)``.
 
-    From exact means by scikit-learn's EM, from k-means' clusters; covariances are regularised by
-    1e-6 of the data's variance, so that any units will do. From evidence by :func:`fit_by_em`: it
-    starts from a mixture fitted to posterior draws under a factor Gaussian, and each covariance is
-    drawn towards that Gaussian's by a conjugate prior worth K tasks. Half-missing data of a tenth
-    of the tasks cannot tell K(K+1)/2 numbers. Whoever has that factor Gaussian gives it as
-    ``near``; else it is fitted here, from evidence alone.
+    From exact means by scikit-learn's EM, from k-means' clusters. From evidence by
+    :func:`fit_by_em`: it starts from a mixture fitted to posterior draws under a factor Gaussian,
+    and each covariance is drawn towards that Gaussian's. Half-missing data of a tenth of the tasks
+    cannot tell K(K+1)/2 numbers.
+
+    Args:
+        past: exact mean rewards ``(N, K)``, or evidence about them.
+        components: how many Gaussians.
+        seed: of k-means' start; for evidence also of the draws that it starts from.
+        near: the factor Gaussian, from whoever has it; else it is fitted here, from evidence alone.
+        regularisation: the share of the data's variance that EM adds to each diagonal, so that any
+            units will do. For evidence, of the draws that it starts from alone.
+        prior_tasks: the tasks that the conjugate prior is worth which draws each covariance towards
+            a Gaussian's; None for K of them from evidence, and none from exact means. For exact
+            means that Gaussian is the one of all tasks, and covariances are drawn once, after EM.
     """
+    number_between("regularisation", regularisation, 0.0, 1.0)
+    if prior_tasks is not None:
+        number_between("prior_tasks", prior_tasks, 0.0, MOST_TASKS)
     if isinstance(past, Evidence):
         generator = as_generator(seed)
         gaussian = _factor_gaussian(past, generator) if near is None else near
         draws = draw_posterior(gaussian, past, 1, seed=generator)[0]
-        start = fit_mixture(draws, components, seed=generator)
-        return fit_by_em(past, start, towards=gaussian, iterations=4)
+        start = fit_mixture(draws, components, seed=generator, regularisation=regularisation)
+        return fit_by_em(past, start, towards=gaussian, prior_tasks=prior_tasks, iterations=4)
     ConvergenceWarning = optional("sklearn.exceptions", "fitting a mixture").ConvergenceWarning
     Fit = optional("sklearn.mixture", "fitting a mixture").GaussianMixture
     data = finite_array("past", past, ndim=2)
@@ -71,14 +91,19 @@ def fit_mixture(
     fit = Fit(
         components,
         covariance_type="full",
-        reg_covar=1e-6 * float(data.var()) + 1e-12,
+        reg_covar=regularisation * float(data.var()) + 1e-12,
         max_iter=100,
         random_state=int(as_generator(seed).integers(2**31)),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # 100 steps are enough for a prior
         fit.fit(data)
-    return GaussianMixture(fit.weights_ / fit.weights_.sum(), fit.means_, fit.covariances_)
+    weights, covariances = fit.weights_ / fit.weights_.sum(), fit.covariances_
+    if prior_tasks:
+        tasks = (len(data) * weights)[:, None, None]
+        target = np.cov(data.T, bias=True).reshape(covariances[0].shape)
+        covariances = (tasks * covariances + prior_tasks * target) / (tasks + prior_tasks)
+    return GaussianMixture(weights, fit.means_, covariances)
 
 
 def _factor_gaussian(past: Evidence, generator: np.random.Generator) -> Gaussian:
@@ -97,6 +122,7 @@ def fit_by_em(
     start: GaussianMixture,
     *,
     towards: Gaussian | None = None,
+    prior_tasks: float | None = None,
     iterations: int = 50,
     tolerance: float = 1e-4,
     on_iteration: Callable[[int, float], None] | None = None,
@@ -104,14 +130,16 @@ def fit_by_em(
     """The likeliest mixture near ``start``, given incomplete and noisy tasks ``(N, K)``.
 
     Each component's covariance is drawn ``towards`` that of a Gaussian, by a conjugate (inverse
-    Wishart) prior worth K tasks; None for the plain maximum of the likelihood. EM stops when the
-    log likelihood of an observation changes by less than ``tolerance``; ``on_iteration`` is called
-    with the iteration and that likelihood.
+    Wishart) prior worth ``prior_tasks`` tasks, by default K; None for the plain maximum of the
+    likelihood. EM stops when the log likelihood of an observation changes by less than
+    ``tolerance``; ``on_iteration`` is called with the iteration and that likelihood.
     """
     whole_number("iterations", iterations, 1)
     units = start.arm_units
     count = int(np.asarray(evidence.mask).sum())
-    pull = 0.0 if towards is None else evidence.n_arms
+    if prior_tasks is None:
+        prior_tasks = evidence.n_arms
+    pull = 0.0 if towards is None else number_between("prior_tasks", prior_tasks, 0.0, MOST_TASKS)
     centre = np.eye(evidence.n_arms) if towards is None else towards.covariance / units.scale**2
     last = -np.inf
     with on_cpu():
