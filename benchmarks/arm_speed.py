@@ -1,6 +1,6 @@
 """Speed of decisions with the network 'arms', beside the paper's network and sampler.
 
-python -m benchmarks.arm_speed [--out FILE.md]
+python -m benchmarks.arm_speed [--arms-alone] [--tasks N]… [--out FILE.md]
 
 A part of ``benchmarks.speed`` that needs no PyTorch. 200 arms, a fifth of them pulled. A decision
 starts from the pulls in host memory and ends with the arm in host memory.
@@ -9,7 +9,7 @@ starts from the pulls in host memory and ends with the arm in host memory.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,18 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import Schedule
 
 N_ARMS, RANK, N_KNOTS, NOISE = 200, 48, 6, 0.5
+ARMS = "arms"
 #: Tasks decided at once, and repeats; the last only where there is an accelerator.
 SIZES = ((1, 40), (100, 15), (10_000, 7))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--arms-alone", action="store_true", help="without the paper's network")
+    parser.add_argument("--tasks", action="append", type=int, help="decided at once")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    cases = decision_cases(quick=False)
+    cases = decision_cases(quick=False, tasks=options.tasks, arms_alone=options.arms_alone)
     for case in cases.values():
         case.measure()
     text = [
@@ -68,23 +71,29 @@ def policies() -> dict[str, Policy]:
     thompson = DiffTS(DiffusionPrior(arms, tau, schedule=schedule), NOISE)
     return {
         "paper's network and sampler, 100 steps, Thompson": DiffTS(paper, NOISE, sampler="paper"),
-        "arms, sampler merged, 20 steps, Thompson": thompson,
-        "arms, one pass, default rule": thompson.playing("default"),
+        f"{ARMS}, sampler merged, {ArmDenoiser.default_steps} steps, Thompson": thompson,
+        f"{ARMS}, one pass, default rule": thompson.playing("default"),
     }
 
 
-def decision_cases(quick: bool) -> dict[int, Case]:
+def decision_cases(
+    quick: bool, tasks: Sequence[int] | None = None, arms_alone: bool = False
+) -> dict[int, Case]:
     """By the number of tasks: one, 100 at once, and where there is an accelerator 10,000."""
-    players = policies()
+    players = {
+        name: policy for name, policy in policies().items() if not arms_alone or ARMS in name
+    }
+    sizes: Sequence[tuple[int, int]] = SIZES[: -1 if jax.default_backend() == "cpu" else None]
+    sizes = tuple((count, 7) for count in tasks) if tasks else sizes
     return {
-        tasks: Case(
-            "1 task" if tasks == 1 else f"{tasks:,} tasks",
+        count: Case(
+            "1 task" if count == 1 else f"{count:,} tasks",
             flops=0,
             bytes=0,
-            runs={name: _decide(policy, tasks) for name, policy in players.items()},
+            runs={name: _decide(policy, count) for name, policy in players.items()},
             repeats=3 if quick else repeats,
         )
-        for tasks, repeats in (SIZES[:-1] if jax.default_backend() == "cpu" else SIZES)
+        for count, repeats in sizes
     }
 
 

@@ -116,10 +116,9 @@ def measured(
     played = get_problem(problem)
     past, test = past_and_tasks(problem, data, tasks)
     started = time.perf_counter()
-    how = {"regularisation": SHARES.get(setting, 1e-6)}
-    if setting in WEIGHTS:
-        how["prior_tasks"] = WEIGHTS[setting] * played.n_arms
-    mixture = fit_mixture(past, POLICIES[policy], **how)
+    share = SHARES.get(setting, 1e-6)
+    prior_tasks = WEIGHTS[setting] * played.n_arms if setting in WEIGHTS else None
+    mixture = fit_mixture(past, POLICIES[policy], regularisation=share, prior_tasks=prior_tasks)
     seconds = time.perf_counter() - started
     belief = MixtureTS(mixture, played.noise_std, single_arm=played.actions.single_arm)
     run = simulate(
@@ -133,7 +132,8 @@ def measured(
     regret = run.regret[-1]
     return {
         "noise": played.noise_std,
-        **how,
+        "regularisation": share,
+        **({} if prior_tasks is None else {"prior_tasks": prior_tasks}),
         "regret": float(regret.mean()),
         "stderr": standard_error(regret),
         "fit_seconds": seconds,
