@@ -1,0 +1,162 @@
+"""The evaluation: what it asks for, on which tasks, and what it tells of them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from diffts.problems import get_problem
+from diffts.reproduction import PROFILES, regret
+from diffts.reproduction import evaluation as ev
+from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, plan_for, units_for
+from diffts.reproduction.store import Made, Part, Store
+from diffts.reproduction.work import SEED, TEST_SEED, Reproduction
+
+PAPER, SMOKE = PROFILES["paper"], PROFILES["smoke"]
+
+
+def runs_of(panels):
+    return {run for panel in panels for run in panel.runs}
+
+
+def test_eighteen_plots_have_three_diffts_all_baselines_and_three_seeds():
+    panels = ev.race_panels(PAPER)
+    assert len(panels) == len(ev.same_rule_panels(PAPER)) == 18
+    for panel in panels:
+        racing = [line.label for line in panel.lines if not line.reference]
+        paths = ["ucb1-three-paths"] if panel.problem == "maze" else []
+        assert racing == [*ev.CONTENDERS, "ucb1", *paths, *ev.BASELINES]
+        for line in panel.lines:
+            assert [run.seed for run in line.runs] == [0, 1, 2]
+            assert all(run.is_fresh for run in line.runs)
+
+
+def test_everybody_in_the_table_plays_all_tasks_by_both_rules():
+    for panel in ev.comparison_panels(PAPER):
+        labels = {line.label for line in panel.lines}
+        assert {f"{one}:default" for one in ev.BASELINES} < labels
+        assert {ev.OURS, ev.OURS_AS_IN_THE_PAPER, *ev.BASELINES} < labels
+        assert {run.tasks for run in panel.runs} == {MANY}
+
+
+def test_the_papers_has_nothing_of_ours():
+    for problem in ev.PROBLEMS:
+        plan = plan_for(problem, PAPER, APPENDIX)
+        assert plan.network in ("residual-conv", "unet-1d", "unet-2d")
+        assert plan.config.steps == 15_000
+        assert units_for(problem, APPENDIX) is not None
+        assert plan_for(problem, PAPER, ARMS).network == "arms"
+        of = (problem, "imperfect", 0.1, (0,))
+        (run,) = ev.contender(ev.THE_PAPERS, *of).runs
+        assert (run.learner, run.sampler, run.rule, run.noise) == (
+            APPENDIX,
+            "paper",
+            "thompson",
+            "",
+        )
+        (run,) = ev.contender(ev.OURS_AS_IN_THE_PAPER, *of).runs
+        assert (run.learner, run.rule, run.noise) == (ARMS, "thompson", "")
+
+
+def test_with_one_rule_all_have_the_same_noise():
+    for panel in ev.same_rule_panels(PAPER):
+        assert {(run.rule, run.noise, run.noise_std) for run in panel.runs} == {
+            ("default", "", panel.noise_std)
+        }
+
+
+def test_every_run_has_a_place_of_its_own():
+    asked = (ev.race_panels, ev.same_rule_panels, ev.comparison_panels, regret.noise_level_panels)
+    runs = runs_of(panel for panels in asked for panel in panels(PAPER))
+    assert len({run.key for run in runs}) == len(runs)
+
+
+def test_tasks_are_fresh_and_the_few_are_the_first_of_the_many(tmp_path):
+    data = Reproduction(SMOKE, Store(tmp_path, {})).problem("popular-niche")
+    few, many = data.fresh(FRESH), data.fresh(MANY)
+    assert (len(few), len(many)) == (3, 6)
+    np.testing.assert_array_equal(few, many[:3])
+    problem = get_problem("popular-niche")
+    known = [problem.split(20, 20, 20, seed=SEED), problem.sets_for_choices()]
+    for sets in known:
+        for tasks in sets:
+            assert not (tasks[:, None] == few[None]).all(-1).any()
+    assert TEST_SEED != SEED
+
+
+def test_ucb_on_mazes_starts_with_the_sets_that_it_was_given(tmp_path):
+    work = Reproduction(SMOKE, Store(tmp_path, {}))
+    two, three = (
+        work._actions(ev.baseline(name, "maze", "perfect", 0.1, (0,)).runs[0]).cover()
+        for name in ("ucb1", "ucb1-three-paths")
+    )
+    assert (len(two), len(three)) == (2, 3)
+
+
+def test_a_mixture_is_kept_by_half_of_its_numbers(tmp_path):
+    data = Reproduction(SMOKE, Store(tmp_path, {})).problem("bidding")
+    first, again = (data.mixture("perfect", 2, seed=1) for _ in range(2))
+    np.testing.assert_array_equal(first.covariances, again.covariances)
+    np.testing.assert_array_equal(first.covariances, first.covariances.swapaxes(1, 2))
+    other = data.mixture("perfect", 2, seed=2)
+    assert not np.array_equal(first.means, other.means)
+
+
+# What is told
+
+
+@pytest.fixture
+def work(tmp_path):
+    return Reproduction(SMOKE, Store(tmp_path / "parts", {}))
+
+
+def played(work, panels, regrets):
+    """As if a line's runs had such regrets, task by task, at the end."""
+    for panel in panels:
+        for line in panel.lines:
+            for run in line.runs:
+                values = np.asarray(regrets(line.label, run.seed), np.float32)[None]
+                arrays = {"rounds": np.array([10]), "regret": values}
+                arrays |= {"late_rounds": np.array([10]), "late_regret": values}
+                work.store.save(Part(run.key, ""), Made(arrays, {"seconds": 1.0}))
+
+
+def test_each_diffts_is_judged_without_the_other_two(work, tmp_path):
+    panels = ev.race_panels(SMOKE)
+    means = {ev.OURS: 1.0, ev.OURS_AS_IN_THE_PAPER: 2.0, ev.THE_PAPERS: 9.0, "gts-full": 3.0}
+    played(work, panels, lambda label, _: means.get(label, 5.0) + np.array([0.0, 0.1, 0.2]))
+    rows, told = ev.tell(work, panels, tmp_path / "evaluation")
+    all_first = {"plots": 2, "first": 2, "first_by_two_standard_errors": 2}
+    assert told["first"][ev.OURS] == told["first"][ev.OURS_AS_IN_THE_PAPER] == all_first
+    assert told["first"][ev.THE_PAPERS]["first"] == 0
+    for panel in told["panels_of"][ev.THE_PAPERS]:
+        assert panel["ranking"][-1] == ev.OURS  # under this name, in the place of ours
+        assert panel["lines"][ev.OURS]["regret"] == pytest.approx(9.1)
+        assert ev.OURS_AS_IN_THE_PAPER not in panel["lines"]
+    assert {row["policy"] for row in rows} == {line.label for p in panels for line in p.lines}
+    for kind in ev.BOTH:
+        assert (tmp_path / f"evaluation-{kind}.png").exists()
+        assert (tmp_path / f"evaluation-{kind}.pdf").exists()
+    json.dumps(told)
+
+
+def test_a_lead_counts_by_two_standard_errors_of_its_own(work, tmp_path):
+    panels = ev.race_panels(SMOKE)[:1]
+    noisy = np.array([-30.0, 0.0, 30.0])
+    played(work, panels, lambda label, _: 5.0 + (label != ev.OURS) * (1.0 + noisy))
+    _, told = ev.tell(work, panels, tmp_path / "evaluation")
+    count = {"plots": 1, "first": 1, "first_by_two_standard_errors": 0}
+    assert told["first"][ev.OURS] == count
+
+
+def test_the_table_says_how_far_each_is_above_ours(work, tmp_path):
+    panels = ev.comparison_panels(SMOKE)[:1]
+    means = {ev.OURS: 4.0, "gts-full:default": 6.0}
+    tasks = np.array([0.0, 1.0, 2.0])
+    played(work, panels, lambda label, seed: means.get(label, 8.0) + (1 + seed) * tasks)
+    rows, told = ev.tell_comparison(work, panels, tmp_path / "comparison")
+    row = {row["policy"]: row for row in rows}["gts-full:default"]
+    assert (row["above_ours"], row["stderr_of_that"]) == (2.0, 0.0)
+    assert (row["tasks"], row["seeds"], row["regret"]) == (3, 2, 7.5)
+    assert row["p95"] == pytest.approx(np.quantile(6.0 + np.outer([1, 2], tasks), 0.95), abs=1e-3)
+    assert len(told["rows"]) == len(rows)
