@@ -44,7 +44,7 @@ def test_the_papers_has_nothing_of_ours():
         plan = plan_for(problem, PAPER, APPENDIX)
         assert plan.network in ("residual-conv", "unet-1d", "unet-2d")
         assert plan.config.steps == 15_000
-        assert units_for(problem, APPENDIX) is not None
+        assert units_for(APPENDIX) is not None
         assert plan_for(problem, PAPER, ARMS).network == "arms"
         of = (problem, "imperfect", 0.1, (0,))
         (run,) = ev.contender(ev.THE_PAPERS, *of).runs

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from diffts.experiments.compare import standard_error
 from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
 from diffts.reproduction.profile import Profile
-from diffts.reproduction.specs import ABLATED, WARM_UPS, Run, diffts
+from diffts.reproduction.specs import ABLATED, FRESH, WARM_UPS, Run, diffts
 from diffts.reproduction.store import Store, Told
 from diffts.reproduction.work import Reproduction
 
@@ -264,7 +264,10 @@ def rows(store: Store, panels: Sequence[Panel]) -> list[dict[str, Any]]:
 
 def _fields(run: Run) -> dict[str, Any]:
     names = "problem tasks data policy learner seed sampler variance noise_std"
+    names += " rule noise" if run.is_fresh else ""
     fields = {name: getattr(run, name) for name in names.split()}
+    if run.is_fresh:  # of whatever was played, races tell of the first ones
+        fields["tasks"] = FRESH
     return fields if run.prior else fields | {"sampler": "", "variance": ""}
 
 

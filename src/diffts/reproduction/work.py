@@ -54,8 +54,8 @@ LATE_ROUNDS = (40, 100, 300, 1000)
 UCBS = ("ucb1", THREE_PATHS)  # they learn nothing from past tasks
 MIN_PRICES = 50  # real ad slots with fewer prices are left out
 FITS_VERSION = 1  # to be raised when a fit of the baselines or of the factor Gaussian changes
-#: Of mixtures of exact tasks: on development tasks the best on Bidding, as good as any on Popular and
-#: Niche (``python -m benchmarks.mixtures``, ``results/mixtures.json``); not measured on Labeled Arms.
+#: Of mixtures of exact tasks: on development tasks the best on Bidding, as good as any on Popular
+#: and Niche (``python -m benchmarks.mixtures``); not measured on Labeled Arms.
 REGULARISATION = 1e-3
 #: Versions of the policies that play sets of arms (mazes), to be raised, by hand, when what they
 #: play or recommend changes. 2: posteriors of Gaussians and mixtures in full precision; DiffTS
@@ -103,8 +103,8 @@ class ProblemData:
     def mixture(self, data: str, components: int, seed: int | None = None) -> GaussianMixture:
         """The mixture fitted to the training tasks; kept, since it can take minutes.
 
-        With a seed that of the evaluation, regularised as was best on development tasks; without,
-        the older published one.
+        With a seed that of the evaluation, with its regularisation; without, the older published
+        one.
         """
         share = 1e-6 if seed is None or DATA[data] else REGULARISATION
 
@@ -150,6 +150,8 @@ class ProblemData:
         """The place of a fit; how long it took is kept apart, since fits are large."""
         name, problem = f"{data}-{what}-v{FITS_VERSION}", self.problem.name
         fitted_to = self.digest(data, "train", "calibration")
+        if "-seed" in what and DATA[data] is None:
+            fitted_to = digest(fitted_to, REGULARISATION)
         return Part(f"{problem}/times/fit-{name}", fitted_to, (f"{problem}/fits/{name}",))
 
 
@@ -198,7 +200,7 @@ class Reproduction:
             FITS_VERSION,
             self.profile.sizes,
             sampler_versions(() if spec.is_exact else plan.procedure.samplers),
-            *([] if (units := units_for(spec.problem, spec.learner)) is None else [units]),
+            *([] if (units := units_for(spec.learner)) is None else [units]),
         )
         return Part(spec.key, made_from, (f"{spec.problem}/priors/{spec.name}",))
 
@@ -226,7 +228,7 @@ class Reproduction:
         lessons = []
         for spec in wanted:
             plan = plan_for(spec.problem, self.profile, spec.learner)
-            how: dict[str, Any] = {"units": units_for(spec.problem, spec.learner)}
+            how: dict[str, Any] = {"units": units_for(spec.learner)}
             if spec.learner == ARMS:
                 how |= {"procedure": plan.procedure, "start": data.below(spec.data)}
             elif spec.is_exact:
@@ -255,7 +257,7 @@ class Reproduction:
         else:  # UCB1 learns nothing from past tasks
             past = data.digest(run.data, *([] if run.policy in UCBS else ["train"]))
             learned = digest(run.policy, past, FITS_VERSION, self.profile.sizes)
-            if run.fit_seed is not None:
+            if run.fit_seed is not None and DATA[run.data] is None:
                 learned = digest(learned, REGULARISATION)
         tasks = self._tasks_fingerprint(run)
         samplers = sampler_versions([run.sampler] if run.prior else [])
