@@ -54,3 +54,8 @@ def test_the_page_has_the_figures_of_the_result_file():
     assert f"was {regret[0]:.1f}, a Gaussian's {regret[1]:.1f}" in page
     early = [row["candidates"][kind]["regret"]["100"] for kind in ("diffusion", "gaussian")]
     assert f"After 100 decisions it was {early[0]:.1f} and {early[1]:.1f}" in page
+    (row,) = json.loads((ROOT / "results/fit/popular-niche-h200.json").read_text())["rows"]
+    assert f"the same log took {row['seconds_in_all']:.0f} seconds on an H200" in page
+    steps = {one["kind"]: one["steps"] for one in row["judged"]}["diffusion"]["made"]
+    assert f"the network had time for {steps} steps" in page
+    assert row["chosen"] == "gaussian"

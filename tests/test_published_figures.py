@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.decision_tables import chains
 from benchmarks.decision_tables import regret as by_default_rule
 
 ROOT = Path(__file__).parent.parent
@@ -462,6 +463,8 @@ def samplers():
     ]
     means = [one["observed_mean"], one["exact_observed_mean"]]
     yield "its mean is {:.2f}. Right is {:.2f}", means
+    for line in list(chains())[2:]:
+        yield line, []
 
 
 PAGES = {
