@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -32,13 +32,13 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.diffusion.schedule import NoiseLevel
 from diffts.errors import InvalidInputError
 from diffts.learning.calibration import calibrate, calibrate_imperfect
-from diffts.learning.fits import FactorFit, fit_factor_gaussian, fit_full_gaussian
+from diffts.learning.fits import FactorFit, fit_factor_gaussian
 from diffts.learning.held_out import HeldOut, Score
 from diffts.learning.play import Playable, Played, play, turns_until
 from diffts.learning.procedure import Passes, Phase, Procedure, Standardised
 from diffts.learning.training import Objective, TrainingConfig, random_batch
 from diffts.seeding import KeyArray
-from diffts.validation import number_between, one_of, whole_number
+from diffts.validation import number_between, whole_number
 
 #: Standard deviations of one reward, in those of a task's means: from next to none to nearly all.
 LEAST_NOISE, MOST_NOISE = 0.1, 3.0
@@ -171,10 +171,7 @@ class ArmProcedure(Procedure):
     """How the network 'arms' learns, from either kind of data.
 
     Attributes:
-        below: the Gaussian below the network: 'factors', of a few factors; or 'full', of any
-            covariance, where arms share what few factors cannot say. A pass costs K r² operations
-            with r factors, K³ with any covariance.
-        most_factors: rank of the former, at most.
+        most_factors: rank of the Gaussian below, at most; a pass costs K r² operations.
         play_tasks: training tasks that are played in each phase.
         play_rounds: rounds of each; and of the held-out tasks that judge.
         judged_tasks: how many judge.
@@ -199,7 +196,6 @@ class ArmProcedure(Procedure):
             batch_size=256, learning_rate=1e-3, decay="cosine", ema_decay=0.995
         )
     )
-    below: Literal["factors", "full"] = "factors"
     most_factors: int = 64
     play_tasks: int = 5000
     play_rounds: int = 1000
@@ -211,7 +207,6 @@ class ArmProcedure(Procedure):
         super().__post_init__()
         for name in ("most_factors", "play_tasks", "play_rounds", "judged_tasks"):
             whole_number(name, getattr(self, name), 1)
-        one_of("below", self.below, ("factors", "full"))
         number_between("play_share", self.play_share, 0.0, 1.0)
         if self.sampler != "merged" or self.final_steps or self.sure:
             raise InvalidInputError(
@@ -227,18 +222,12 @@ class ArmProcedure(Procedure):
 
     def gaussian_below(self, past: Standardised) -> FactorFit:
         """The Gaussian that the network goes on from, standardised."""
-        kind, given = (self.below, self.most_factors), past.given_factors
-        if kind not in past.below:
-            n_arms = past.train.mean.shape[1]
-            if given is not None and given.rank <= (n_arms if self.below == "full" else kind[1]):
-                past.below[kind] = given
-            elif self.below == "full":
-                full = fit_full_gaussian(past.train, past.calibration)
-                past.below[kind] = FactorFit.of_gaussian(full)
-            else:
-                data = (past.train, past.calibration)
-                past.below[kind] = fit_factor_gaussian(*data, self.most_factors)
-        return past.below[kind]
+        most, given = self.most_factors, past.given_factors
+        if given is not None and given.rank <= most:
+            return given
+        if most not in past.below:
+            past.below[most] = fit_factor_gaussian(past.train, past.calibration, most)
+        return past.below[most]
 
     def on_exact(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> MergedTasks:
         """The tasks themselves."""

@@ -82,8 +82,8 @@ class Standardised:
     schedule: Schedule
     seed: int
     given_factors: FactorFit | None = None  # fitted to the same tasks before
-    # Gaussians below networks, by how they are fitted; lessons on the same tasks share them.
-    below: dict[tuple[str, int], FactorFit] = field(default_factory=dict)
+    # Gaussians below networks, by their largest rank; lessons on the same tasks share them.
+    below: dict[int, FactorFit] = field(default_factory=dict)
 
     @property
     def is_exact(self) -> bool:

@@ -101,7 +101,7 @@ class Maze(Problem):
                 "actions": self.actions,
                 "play_rounds": 300,
                 "play_tasks": 2000,
-                "below": "full",
+                "most_factors": 16,
                 "warmup_steps": 4000,
                 "rounds": 2,
                 "inner_steps": 4000,

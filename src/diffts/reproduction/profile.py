@@ -36,7 +36,6 @@ class Profile:
         if isinstance(procedure, ArmProcedure):
             procedure = dataclasses.replace(
                 procedure,
-                below="factors",
                 most_factors=2,
                 play_tasks=4,
                 play_rounds=4,

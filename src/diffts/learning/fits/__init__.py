@@ -1,7 +1,6 @@
 """Priors with exact posteriors, fitted to past tasks: exact means (arrays) or ``Evidence``."""
 
 from diffts.learning.fits.factor import FactorFit, fit_factor_gaussian
-from diffts.learning.fits.full import fit_full_gaussian
 from diffts.learning.fits.gaussian import fit_diagonal, fit_gaussian
 from diffts.learning.fits.mixture import fit_mixture
 from diffts.learning.fits.weighted import fit_independent, weighted_moments
@@ -10,7 +9,6 @@ __all__ = [
     "FactorFit",
     "fit_diagonal",
     "fit_factor_gaussian",
-    "fit_full_gaussian",
     "fit_gaussian",
     "fit_independent",
     "fit_mixture",

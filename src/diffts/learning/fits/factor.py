@@ -51,20 +51,6 @@ class FactorFit(NamedTuple):
         """Number of factors r."""
         return self.loadings.shape[1]
 
-    @staticmethod
-    def of_gaussian(gaussian: Gaussian) -> FactorFit:
-        """A Gaussian of any covariance: own variances are its least one, factors all the rest.
-
-        Eigenvalues within a millionth of the largest of each other are taken for the same.
-        """
-        eigenvalues, basis = np.linalg.eigh(gaussian.covariance)
-        smallest = max(float(eigenvalues[0]), SMALLEST_OWN_VARIANCE * float(eigenvalues.mean()))
-        above = eigenvalues - smallest
-        kept = above > 1e-6 * eigenvalues[-1]
-        kept[-1] = True
-        loadings = (basis * np.sqrt(np.maximum(above, 0.0)))[:, kept]
-        return FactorFit(gaussian.mean, loadings, np.full(len(gaussian.mean), smallest))
-
     def standardised(self, units: Units) -> FactorFit:
         """The same law of what ``units`` make of the tasks."""
         return FactorFit(
