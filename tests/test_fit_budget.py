@@ -9,6 +9,7 @@ from diffts.fitting import Budget
 from diffts.fitting.candidates import fit_candidates
 from diffts.fitting.entries import LEAST_RACED, MOST_RACED, enter
 from diffts.learning import Procedure, TrainingConfig, learn_prior, learn_prior_within
+from diffts.learning.within import in_whole_blocks
 
 
 class Clock:
@@ -118,7 +119,14 @@ def test_a_slow_machine_gets_a_shorter_plan(past):
     prior = learn_prior_within(59.0, *past, procedure=plan, clock=clock, **SMALL)
     planned = prior.metadata["procedure"]["warmup_steps"]
     assert 20 <= planned < 200
+    assert planned % BRIEF["training"].block == 0  # other lengths would be programs of their own
     assert prior.metadata["learning"]["steps"] == planned
+
+
+def test_plans_of_whole_blocks_keep_what_is_none():
+    plan = Procedure.named("arms", warmup_steps=166, inner_steps=(20, 260), rounds=2)
+    whole = in_whole_blocks(plan)
+    assert (whole.warmup_steps, whole.inner_steps, whole.final_steps) == (200, (100, 300), 0)
 
 
 @pytest.mark.slow

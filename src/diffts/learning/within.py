@@ -97,12 +97,32 @@ def shortened(learning: Learning, steps: float) -> Procedure:
     plan = whole
     for share in SHARES:
         if share < 1:
-            shorter = whole.scaled(float(share))
+            shorter = in_whole_blocks(whole.scaled(float(share)))
             # A score is as long as before, so a short plan has fewer of them.
             plan = dataclasses.replace(shorter, score_every=whole.score_every)
         if work(Learning(learning.past, plan, learning.denoiser)) <= PLANNED * steps:
             break
     return plan
+
+
+def in_whole_blocks(plan: Procedure) -> Procedure:
+    """The nearest plan whose phases are whole blocks of steps.
+
+    A block of every other length is a program of its own, and on a GPU each takes as long to
+    compile as thousands of steps do.
+    """
+    block = plan.training.block
+
+    def nearest(steps: int) -> int:
+        return block * max(1, round(steps / block)) if steps else 0
+
+    inner = plan.inner_steps
+    return dataclasses.replace(
+        plan,
+        warmup_steps=nearest(plan.warmup_steps),
+        inner_steps=tuple(map(nearest, inner)) if isinstance(inner, tuple) else nearest(inner),
+        final_steps=nearest(plan.final_steps),
+    )
 
 
 def work(learning: Learning) -> float:
