@@ -23,6 +23,8 @@ from diffts.reproduction.specs import PriorSpec, slug
 from diffts.reproduction.store import Made, Part, Told
 from diffts.reproduction.work import SEED, Reproduction, exact_errors
 
+#: In the order of titles; the evaluation's own problem has no such pictures.
+PROBLEMS = tuple(problem for problem in TITLES if problem in NOISE_LEVELS)
 SHOWN = 16  # tasks in a panel
 MIXTURE = 25
 
@@ -75,7 +77,7 @@ def task_pieces(work: Reproduction) -> list[Piece]:
         return Made(_numbered(data.sets.train, exact, mixture, seen, imperfect), {})
 
     pieces = []
-    for problem in NOISE_LEVELS:
+    for problem in PROBLEMS:
         priors = [PriorSpec(problem, data) for data in ("perfect", "imperfect")]
         made_from = "-".join(work.prior_part(prior).digest for prior in priors)
         part = Part(f"{problem}/task-vectors", made_from)
@@ -191,7 +193,7 @@ def calibration_pieces(work: Reproduction) -> list[Piece]:
         return Made({}, dict(zip(_CALIBRATION_COLUMNS, row, strict=True)))
 
     pieces = []
-    for problem in NOISE_LEVELS:
+    for problem in PROBLEMS:
         papers = ("paper", "paper, λ = 0") if problem in ABLATION_PROBLEMS else ()
         for learner in ("ours", *papers):
             spec, place = PriorSpec(problem, "imperfect", learner), slug(learner)
