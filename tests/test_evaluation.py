@@ -98,6 +98,10 @@ def test_a_mixture_is_kept_by_half_of_its_numbers(tmp_path):
     first, again = (data.mixture("perfect", 2, seed=1) for _ in range(2))
     np.testing.assert_array_equal(first.covariances, again.covariances)
     np.testing.assert_array_equal(first.covariances, first.covariances.swapaxes(1, 2))
+    part = data.fit_part("perfect", "mixture2-seed1")  # as an earlier version kept it, whole
+    whole = {"weights": first.weights, "means": first.means, "covariances": first.covariances}
+    data.store.save(part, Made({}, {"recipe": part.digest}, [whole]))
+    np.testing.assert_array_equal(data.mixture("perfect", 2, seed=1).covariances, first.covariances)
     other = data.mixture("perfect", 2, seed=2)
     assert not np.array_equal(first.means, other.means)
 

@@ -1,8 +1,8 @@
 """The evaluation: three DiffTS and the baselines, on test tasks that nobody has looked at.
 
 Everything that is played was chosen on development tasks. *Ours* has our network, our learning, our
-rule and, on Bidding, our noise; *ours as in the paper* draws once (Thompson
-sampling); *the paper's* has the network, the units and the training of the paper's appendix.
+rule and, on Bidding, our noise; *ours as in the paper* draws once (Thompson sampling); *the
+paper's* has the network, the units and the training of the paper's appendix.
 """
 
 from __future__ import annotations

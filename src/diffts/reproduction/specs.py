@@ -193,7 +193,6 @@ _APPENDIX_MLP = LearningPlan("residual-conv", {}, "clean", TrainingConfig(), _AP
 _APPENDIX: dict[str, LearningPlan] = {
     "popular-niche": _APPENDIX_MLP,
     "labeled-arms": _APPENDIX_MLP,
-    "labeled-arms-common": _APPENDIX_MLP,
     "bidding": replace(
         _APPENDIX_MLP,
         network="unet-1d",

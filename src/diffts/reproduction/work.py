@@ -116,8 +116,9 @@ class ProblemData:
             return Made({}, {}, [{"weights": mixture.weights} | single])
 
         _, arrays = self._fitted(data, mixture_name(components, seed), fit)
-        covariances = _symmetric(arrays.pop("triangles"), arrays["means"].shape[1])
-        return GaussianMixture(**arrays, covariances=covariances)
+        if "triangles" in arrays:  # fits kept by earlier versions have whole covariances
+            arrays["covariances"] = _symmetric(arrays.pop("triangles"), arrays["means"].shape[1])
+        return GaussianMixture(**arrays)
 
     def factors(self, data: str) -> FactorFit:
         """The factor Gaussian that our procedure starts from; kept like the mixtures."""
