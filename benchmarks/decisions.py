@@ -56,7 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problem", action="append", choices=(*PROBLEMS, *GAUSSIAN))
     parser.add_argument("--data", action="append", choices=("exact", "imperfect"))
-    parser.add_argument("--seeds", type=int, default=3, help="of the training")
+    parser.add_argument("--seeds", type=int, default=3, help="of the training; 0: baselines alone")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--noise", action="append", help="assumed: a number, auto or bernoulli")
@@ -165,6 +165,8 @@ def learned(
     problem: Problem, data: str, past: Any, other: Any, options: argparse.Namespace
 ) -> dict[int, tuple[DiffusionPrior, float]]:
     """The priors of all seeds, and the seconds that they took together; read, if they were kept."""
+    if not options.seeds:
+        return {}
     if options.builtin:
         return {0: (builtin_prior(problem.name), 0.0)}
     advice = problem.suggested_arms

@@ -114,6 +114,20 @@ class TestDoubt:
             tail = min(level, 1.0 - level)
             assert 0.2 * share <= tail + 1e-4 or tail >= 0.1
 
+    def test_in_a_sum_moments_count_and_doubts_as_well(self):
+        coin = jnp.array([[0.0, 1.0, 1.0]])  # at levels 0.16, 0.5 and 0.98: likely 1, or else 0
+        known = Marginals(jnp.full(1, 0.6), jnp.full(1, 0.5), coin, (-1.0, 0.0, 2.0))
+        level = jnp.float32(norm.cdf(0.6))
+        assert float(known.quantile(level)[0]) == pytest.approx(1.0)
+        assert float(known.normal_quantile(level)[0]) == pytest.approx(0.9)
+        level = jnp.float32(norm.cdf(-0.4))
+        assert float(known.normal_quantile(level)[0]) == pytest.approx(0.4)
+        assert float(known.quantile(level)[0]) == pytest.approx(0.6)
+        doubt = Doubt(jnp.full(1, 5.0), jnp.ones(1), weight=0.1)
+        doubted = Marginals(known.mean, known.std, coin, known.levels, doubts=(doubt,))
+        wide = float(doubted.normal_quantile(jnp.float32(0.99))[0])
+        assert wide == pytest.approx(5.0 + norm.ppf(0.9), abs=1e-3)
+
     def test_it_says_nothing_before_its_median_and_moves_with_the_units(self):
         doubt = Doubt(jnp.full(1, 5.0), jnp.ones(1), weight=0.1)
         known = Marginals(jnp.zeros(1), jnp.ones(1), doubts=(doubt,))

@@ -14,6 +14,7 @@ from diffts import DiffusionPrior, InvalidInputError
 from diffts.bandits import RULES, Agent, BestArm, History, Policy, TopK, make_rule
 from diffts.bandits.actions import BestOffered
 from diffts.bandits.beliefs import DiffusionBelief, IndependentBelief, MixtureBelief
+from diffts.bandits.beliefs.new_arms import NewArmsBelief
 from diffts.bandits.identity import identity
 from diffts.bandits.rules import (
     BayesUCBRule,
@@ -427,6 +428,44 @@ def test_bayes_ucb_of_gaussian_arms_is_in_closed_form():
         belief, state = believing(mean, std, rounds=rounds)
         got = BayesUCBRule(level).select(KEY, belief, state, Values())
         np.testing.assert_allclose(got, mean + norm.ppf(expected) * std, atol=1e-5)
+
+
+class ValuesInSets(Values):
+    """The same where an action is a set of arms."""
+
+    single_arm = False
+
+
+def test_bayes_ucb_of_sets_is_less_optimistic_at_first():
+    mean, std = GAPS
+    for rounds, expected in [
+        (0, 0.8),
+        (10, 0.8),
+        (20, 0.9),
+        (40, 0.95),
+        (1000, 0.95),
+        (5000, 0.99),
+    ]:
+        belief, state = believing(mean, std, rounds=rounds)
+        got = BayesUCBRule().select(KEY, belief, state, ValuesInSets())
+        np.testing.assert_allclose(got, mean + norm.ppf(expected) * std, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["mixture", "diffusion", "a new arm"])
+def test_in_a_set_an_arm_counts_by_its_moments(kind):
+    """Not by its own quantile: a sum of many arms does not know of the law of one."""
+    belief = MixtureBelief(MIXTURE, NOISE, single_arm=False)
+    if kind == "diffusion":
+        prior = DiffusionPrior.gaussian(MEAN, COVARIANCE)
+        belief = DiffusionBelief(prior, NOISE, steps=3, single_arm=False)
+    if kind == "a new arm":
+        belief = NewArmsBelief(belief, [0.3], [0.2])
+    n_arms = belief.n_arms
+    state = belief.resume(History.empty(n_arms))
+    values = ValuesInSets(n_arms)
+    mean, std = belief.moments(state, belief.sample(state, 64))
+    got = BayesUCBRule(0.8, draws=64).select(KEY, belief, state, values)
+    np.testing.assert_allclose(got, mean + norm.ppf(0.8) * std, atol=1e-5)
 
 
 @pytest.mark.slow

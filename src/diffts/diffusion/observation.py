@@ -122,7 +122,13 @@ class Marginals(eqx.Module):
 
     def quantile(self, level: Float[Array, ""]) -> Vector:
         """The quantile of each arm; between two levels, interpolated on the scale of a normal."""
-        value = self.at(jnp.broadcast_to(ndtri(level), self.mean.shape))
+        return self._doubted(self.at(jnp.broadcast_to(ndtri(level), self.mean.shape)), level)
+
+    def normal_quantile(self, level: Float[Array, ""]) -> Vector:
+        """``mean + Φ⁻¹(level) std``: what an arm counts in a sum of many, whatever its own law."""
+        return self._doubted(self.mean + ndtri(level) * self.std, level)
+
+    def _doubted(self, value: Vector, level: Float[Array, ""]) -> Vector:
         for doubt in self.doubts:
             value = doubt.widened(value, level)
         return value

@@ -126,7 +126,9 @@ def _play(
             times, before, number = inputs
             observation = Observation(mean, counts / noise**2)
             level = slow_level(before, single_arm=actions is None)
-            chosen = played(denoiser.given(observation).quantile(level))
+            thought = denoiser.given(observation)
+            reach = thought.quantile if actions is None else thought.normal_quantile
+            chosen = played(reach(level))
             drawn = jax.random.normal(jax.random.fold_in(key, number), task.shape)
             seen = task + noise / jnp.sqrt(times) * drawn
             known = chosen & may

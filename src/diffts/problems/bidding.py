@@ -16,7 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from diffts.bandits.rewards import RewardModel
 from diffts.errors import InvalidInputError
 from diffts.problems.ipinyou_logs import read_slot_prices
-from diffts.problems.problem import Problem, SuggestedNetwork, Tasks, fixed_array
+from diffts.problems.problem import (
+    Problem,
+    SuggestedArms,
+    SuggestedNetwork,
+    Tasks,
+    fixed_array,
+)
 from diffts.problems.simulated_slots import simulate_price_cdfs
 from diffts.seeding import KeyArray
 from diffts.validation import finite_array
@@ -85,6 +91,11 @@ class Bidding(Problem):
 
     win_rates: NDArray[np.float64] | None = None
     source: str = "simulated ad slots"
+
+    @property
+    def suggested_arms(self) -> SuggestedArms:
+        """A small network: there are few past slots, and a larger one learns them by heart."""
+        return SuggestedArms({}, {"width": 64, "n_blocks": 1, "code": 4, "own": 4})
 
     @classmethod
     def from_logs(cls, path: str | PathLike[str], min_prices: int = 1000) -> Bidding:

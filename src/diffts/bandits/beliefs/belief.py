@@ -71,6 +71,16 @@ class Belief(eqx.Module):
     ) -> Float[Array, " K"]:
         """The quantile of each arm's mean reward, likewise."""
 
+    def normal_quantile(
+        self, state: State, level: Float[Array, ""], draws: Float[Array, "n K"]
+    ) -> Float[Array, " K"]:
+        """``mean + Φ⁻¹(level) std``: what an arm of a set counts, likewise.
+
+        A sum of many arms is nearly normal whatever the law of each. An arm that is 1 or 0 has a
+        quantile of 1 or 0, and tells nothing of how likely it is either; its moments do.
+        """
+        return self.within(gaussian_quantile(self.moments(state, draws), level))
+
     @abc.abstractmethod
     def estimate(self, state: State, draws: Float[Array, "n K"]) -> Float[Array, " K"]:
         """Values whose best action is advised: the means, but for arms that nothing is known of."""

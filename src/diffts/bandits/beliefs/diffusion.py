@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from diffts.bandits.beliefs.belief import (
     HistoryBelief,
     HistoryState,
+    gaussian_quantile,
     moments_of,
     quantile_of,
 )
@@ -85,6 +86,15 @@ class DiffusionBelief(HistoryBelief):
         if known is None or known.quantiles is None:  # mean and spread alone say too little
             return quantile_of(draws, level)
         return self.within(known.quantile(level))
+
+    def normal_quantile(
+        self, state: HistoryState, level: Float[Array, ""], draws: Float[Array, "n K"]
+    ) -> Float[Array, " K"]:
+        """By the moments; a denoiser that answers itself says what it doubts, too."""
+        known = self._marginals(state)
+        if known is None:
+            return self.within(gaussian_quantile(moments_of(draws), level))
+        return self.within(known.normal_quantile(level))
 
     def _marginals(self, state: HistoryState) -> Marginals | None:
         """What one pass says of each arm."""

@@ -96,8 +96,17 @@ class NewArmsBelief(Belief):
     ) -> Float[Array, " K+J"]:
         """Of the new arms in closed form."""
         known = self.known.quantile(state.known, level, draws[:, : self.known.n_arms])
-        new = self.within(gaussian_quantile(self._gaussians(state), level))
-        return jnp.concatenate([known, new])
+        return jnp.concatenate([known, self._new_quantile(state, level)])
+
+    def normal_quantile(
+        self, state: NewArmsState, level: Float[Array, ""], draws: Float[Array, "n K+J"]
+    ) -> Float[Array, " K+J"]:
+        """Of the new arms the same: they are Gaussian."""
+        known = self.known.normal_quantile(state.known, level, draws[:, : self.known.n_arms])
+        return jnp.concatenate([known, self._new_quantile(state, level)])
+
+    def _new_quantile(self, state: NewArmsState, level: Float[Array, ""]) -> Float[Array, " J"]:
+        return self.within(gaussian_quantile(self._gaussians(state), level))
 
     def estimate(self, state: NewArmsState, draws: Float[Array, "n K+J"]) -> Float[Array, " K+J"]:
         """Of the new arms their means."""

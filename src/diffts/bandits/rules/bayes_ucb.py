@@ -23,6 +23,9 @@ LEVELS = ("slow", "standard")
 class BayesUCBRule(Rule):
     """The best action under a quantile of each arm (Kaufmann, Cappé and Garivier 2012).
 
+    Where actions are sets of arms, an arm counts as the quantile of a normal law of its mean and
+    standard deviation: that is what it adds to a sum.
+
     ``level='slow'``: 0.95 for the first 1000 rounds, then it grows (:mod:`diffts.optimism`; less
     at first where actions are sets of arms);
     ``level='standard'``: ``1 - 1/(t + 2)``, theirs, which looks around for longer;
@@ -54,7 +57,8 @@ class BayesUCBRule(Rule):
         del key
         draws = belief.sample(state, self.draws)
         level = self._level(state, actions.single_arm)
-        return actions.best(belief.quantile(state, level, draws))
+        reach = belief.quantile if actions.single_arm else belief.normal_quantile
+        return actions.best(reach(state, level, draws))
 
     def _level(self, state: State, single_arm: bool) -> Float[Array, ""]:
         if self.level is not None:

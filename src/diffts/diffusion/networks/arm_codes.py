@@ -119,6 +119,7 @@ class GridCodes(ArmCodes):
         pixels: Sequence[int] | None = None,
         channels: Sequence[int] = (32, 64),
         folds: int = 0,
+        attention: bool = True,
         key: KeyArray,
     ) -> None:
         self.height = whole_number("height", height, 1)
@@ -130,7 +131,7 @@ class GridCodes(ArmCodes):
             channels,
             4,  # the noise level is in the picture: no step is told
             kernel_size=3,
-            attention=True,
+            attention=attention,
             folds=folds,
             inputs=CHANNELS,
             outputs=code,
