@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diffts.problems import get_problem
-from diffts.reproduction import PROFILES, regret
+from diffts.reproduction import PROFILES, regret, reproduce
 from diffts.reproduction import evaluation as ev
 from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, plan_for, units_for
 from diffts.reproduction.store import Made, Part, Store
@@ -104,6 +104,15 @@ def test_a_mixture_is_kept_by_half_of_its_numbers(tmp_path):
     np.testing.assert_array_equal(data.mixture("perfect", 2, seed=1).covariances, first.covariances)
     other = data.mixture("perfect", 2, seed=2)
     assert not np.array_equal(first.means, other.means)
+
+
+@pytest.mark.slow(seconds=8)
+def test_the_work_can_be_divided_by_data_and_by_line(tmp_path):
+    how = {"problems": ["popular-niche"], "data": ["imperfect"], "lines": ["gts-diag"], "seeds": 1}
+    outcome = reproduce(["evaluation", "comparison"], "smoke", tmp_path, **how)
+    assert outcome == dict.fromkeys(("evaluation", "comparison"), "nothing of it is finished")
+    made = sorted(path.stem for path in (tmp_path / "parts/popular-niche/runs").iterdir())
+    assert made == ["imperfect-gts-diag-sigma0.1-many"]
 
 
 # What is told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -24,6 +24,13 @@ def reproduce(
     ] = "smoke",
     problem: Annotated[
         list[str] | None, opt.problem("Only this problem, to divide the work; repeatable.")
+    ] = None,
+    data: Annotated[
+        list[str] | None, opt.problem("Only plots of this kind of data; repeatable.")
+    ] = None,
+    line: Annotated[
+        list[str] | None,
+        opt.problem("Only this line of the plots, as 'gts-full:default'; repeatable."),
     ] = None,
     seeds: Annotated[
         int | None, opt.problem("Only so many of the profile's seeds, in an --out of their own.")
@@ -67,7 +74,9 @@ def reproduce(
 
         try:
             asked = (names or (), profile, folder, data_dir, problem or (), report)
-            outcome = reproduction.reproduce(*asked, finished_only=finished, seeds=seeds)
+            how: dict[str, Any] = {"finished_only": finished, "seeds": seeds}
+            how |= {"data": data or (), "lines": line or ()}
+            outcome = reproduction.reproduce(*asked, **how)
         except KeyboardInterrupt:
             complain(f"finished parts are kept; go on with: {this_command()}", "stopped")
             raise

@@ -15,6 +15,7 @@ from diffts.reproduction.images import ImageSet, tell_images
 from diffts.reproduction.pictures import Piece
 from diffts.reproduction.profile import PROFILES, Profile
 from diffts.reproduction.regret import Panel
+from diffts.reproduction.specs import DATA
 from diffts.reproduction.store import Store, Told, write_json, write_rows
 from diffts.reproduction.work import Report, Reproduction
 from diffts.validation import one_of
@@ -117,6 +118,8 @@ def reproduce(
     *,
     finished_only: bool = False,
     seeds: int | None = None,
+    data: Sequence[str] = (),
+    lines: Sequence[str] = (),
 ) -> dict[str, str]:
     """Run experiments and write their rows, summaries and pictures.
 
@@ -130,6 +133,8 @@ def reproduce(
         report: called with a line for each piece of work, the parts done and their number.
         finished_only: make nothing; write again what is finished.
         seeds: how many of the profile's seeds to take; a folder holds results of one number.
+        data: only make what plots of these kinds of data need; likewise.
+        lines: only make these lines of the plots, by the names that they have there; likewise.
 
     Returns:
         For each experiment 'done', how much of it is, or why it was left out.
@@ -139,8 +144,17 @@ def reproduce(
         one_of("name", name, EXPERIMENTS)
     for problem in problems:
         one_of("--problem", problem, regret.TITLES)
-    if finished_only and problems:
-        raise InvalidInputError("--problem: has no meaning with --finished, which runs nothing")
+    for kind in data:
+        one_of("--data", kind, DATA)
+    for option, given in {"--problem": problems, "--data": data, "--line": lines}.items():
+        if finished_only and given:
+            raise InvalidInputError(f"{option}: has no meaning with --finished, which runs nothing")
+    # In the order of the registry: the claims come last.
+    chosen = {name: one for name, one in EXPERIMENTS.items() if not names or name in names}
+    plots = [panel for one in chosen.values() if one.panels for panel in one.panels(sizes)]
+    labels = {line.label for panel in plots for line in panel.lines}
+    for line in lines:
+        one_of("--line", line, sorted(labels))
     if finished_only and not (folder / "parts").is_dir():
         raise InvalidInputError(f"--out: nothing is finished in {folder}")
     if data_dir is not None and not data_dir.is_dir():
@@ -149,8 +163,6 @@ def reproduce(
     work = Reproduction(sizes, Store(folder / "parts", sizes.as_json()), data_dir, report)
     # What belongs to no problem is made whichever are named.
     to_make = [] if finished_only else [*(problems or regret.TITLES), ""]
-    # In the order of the registry: the claims come last.
-    chosen = {name: one for name, one in EXPERIMENTS.items() if not names or name in names}
     wanted: dict[str, Sequence[Any]] = {
         name: one.panels(sizes) if one.panels else one.pieces(work)
         for name, one in chosen.items()
@@ -158,7 +170,14 @@ def reproduce(
     }
     # All runs of all experiments at once: many share runs, and more go side by side.
     panels = [one for of in wanted.values() for one in of if isinstance(one, Panel)]
-    runs = [run for panel in panels if panel.problem in to_make for run in panel.runs]
+    runs = [
+        run
+        for panel in panels
+        if panel.problem in to_make and (not data or panel.data in data)
+        for line in panel.lines
+        if not lines or line.label in lines
+        for run in line.runs
+    ]
     work.play(runs, others=len(wanted))
     outcome = {}
     for name, experiment in chosen.items():
@@ -166,7 +185,7 @@ def reproduce(
             outcome[name] = "left out: its data are not in the data folder"
             continue
         for piece in wanted[name]:
-            if isinstance(piece, Piece) and piece.problem in to_make:
+            if isinstance(piece, Piece) and piece.problem in to_make and not (data or lines):
                 piece.ensure(work)
         work.report(f"{name}: writing")
         outcome[name] = _write(work, experiment, wanted[name], folder / name)
