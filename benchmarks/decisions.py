@@ -41,6 +41,7 @@ from diffts.experiments.compare import Comparison, as_known
 from diffts.learning import Lesson, Procedure, learn_priors
 from diffts.priors import builtin_prior
 from diffts.problems import Corruption, Problem, TaskSets, get_problem
+from diffts.reproduction.specs import ARMS, PriorSpec
 
 PROBLEMS = ("popular-niche", "labeled-arms-common", "labeled-arms", "maze", "bidding")
 #: Laws that a Gaussian is hard to beat on: their past tasks are seen as a table of ratings is.
@@ -67,6 +68,7 @@ def main() -> None:
     parser.add_argument("--procedure", type=json.loads, default={}, help="JSON: changes to it")
     parser.add_argument("--network", type=json.loads, default={}, help="JSON: sizes of the network")
     parser.add_argument("--builtin", action="store_true", help="play the ready-made prior")
+    parser.add_argument("--priors", type=Path, help="parts of a reproduction: play its priors")
     parser.add_argument("--steps", action="append", type=int, help="of the sampler's chain")
     parser.add_argument("--keep", type=Path, help="where learned priors are kept")
     parser.add_argument("--out", type=Path)
@@ -169,10 +171,17 @@ def learned(
         return {}
     if options.builtin:
         return {0: (builtin_prior(problem.name), 0.0)}
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    if options.priors is not None:  # learned from the same tasks by the same recipe
+        kind = "perfect" if data == "exact" else data
+        specs = {seed: PriorSpec(problem.name, kind, ARMS, seed) for seed in seeds}
+        found = {
+            seed: options.priors / problem.name / "priors" / s.name for seed, s in specs.items()
+        }
+        return {seed: (DiffusionPrior.load(path), 0.0) for seed, path in found.items()}
     advice = problem.suggested_arms
     how = Procedure.named("arms", **{**advice.procedure, **options.procedure})
     sizes = {**advice.options, **options.network}
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
     # What was learned in another way has another name.
     told = json.dumps([how.settings(), sizes, options.past_tasks, options.wrong])
     digest = hashlib.sha256(told.encode()).hexdigest()[:8]
