@@ -193,7 +193,7 @@ class DiffusionPrior(eqx.Module):
         and several draws, with the same further arguments.
         """
         chosen, steps = self.how_to_draw(sampler, steps)
-        reverse = reverse_steps(self.schedule, self.tau, steps, variance)
+        reverse = reverse_steps(self.schedule, self.tau, steps, variance, chosen.lateness)
         units, standard = self.units, self.units.standardise(evidence)
         return units.restore(
             draw(chosen, key, self.denoiser, reverse, standard, units.limits, chain)

@@ -93,10 +93,21 @@ class Schedule:
         """Number of diffusion steps ``L``."""
         return len(self.alpha_bar) - 1
 
-    def strided(self, steps: int | None = None) -> tuple[int, ...]:
-        """``steps + 1`` step indices from 0 to L, as evenly spaced as whole numbers can be."""
+    def strided(self, steps: int | None = None, lateness: float = 1.0) -> tuple[int, ...]:
+        """``steps + 1`` step indices from 0 to L: the k-th is about ``L (k/S)^lateness``.
+
+        Evenly spaced by default. With a lateness above 1 more of them are where there is little
+        noise, the end of a reverse chain.
+
+        >>> Schedule.linear().strided(4, lateness=2.0)
+        (0, 6, 25, 56, 100)
+        """
         steps = whole_number("steps", self.n_steps if steps is None else steps, 1, self.n_steps)
-        return tuple(int(i) for i in np.round(np.linspace(0, self.n_steps, steps + 1)))
+        wanted = np.round(self.n_steps * np.linspace(0, 1, steps + 1) ** lateness).astype(int)
+        # All different, and none beyond what leaves room for those above it.
+        rank = np.arange(steps + 1)
+        apart = np.maximum.accumulate(wanted - rank) + rank
+        return tuple(int(i) for i in np.minimum(apart, self.n_steps - steps + rank))
 
     def level(self, step: Any) -> NoiseLevel:
         """The noise level of step ``ℓ`` (a whole number or an array of them, 0 to L)."""
@@ -112,12 +123,12 @@ class Schedule:
         """The noise levels 1 to L, as arrays ``(L,)`` on the device."""
         return jax.tree.map(jnp.asarray, self.level(np.arange(1, self.n_steps + 1)))
 
-    def transitions(self, steps: int | None = None) -> Transition:
+    def transitions(self, steps: int | None = None, lateness: float = 1.0) -> Transition:
         """All reverse steps of a strided sub-schedule, noisiest first, leaves of shape ``(S,)``.
 
         On a sub-schedule ``α_{ℓ+1}`` is ``ᾱ_{ℓ+1}/ᾱ_ℓ`` of the two neighbouring kept steps.
         """
-        kept = np.asarray(self.strided(steps))[::-1]
+        kept = np.asarray(self.strided(steps, lateness))[::-1]
         levels = np.asarray(self.alpha_bar)
         source, target = levels[kept[:-1]], levels[kept[1:]]
         alpha = source / target

@@ -25,13 +25,14 @@ SAMPLERS: dict[str, PosteriorSampler] = {
     "moment-learned": MomentSampler(iterations=0, residual=True),
     "moment-damped": MomentSampler(iterations=0, residual=True, damped=True),
     "merged": MergedSampler(),
+    "merged-late": MergedSampler(lateness=1.5),
     "covariance": CovarianceSampler(),
     "dps": DPSSampler(),
 }
 #: Shipped to compare with. They do not give exact observations back, as every other one does.
 REFERENCES = ("dps",)
 #: For denoisers that know more than an estimate of each arm; others refuse them.
-ASK_FOR_MORE = ("merged", "covariance")
+ASK_FOR_MORE = ("merged", "merged-late", "covariance")
 
 
 def as_sampler(sampler: str | PosteriorSampler) -> PosteriorSampler:

@@ -52,6 +52,7 @@ def reverse_steps(
     tau: Float[Array, "L K"],
     steps: int | None = None,
     variance: str = "calibrated",
+    lateness: float = 1.0,
 ) -> ReverseStep:
     """The whole reverse chain, noisiest step first, leaves with a leading axis of length S.
 
@@ -61,9 +62,10 @@ def reverse_steps(
         steps: length S of the strided sub-schedule; all L steps by default.
         variance: 'calibrated'; 'plain' (never add ``c0² τ²``); or 'partial' (add it only in the
             last step, ``ℓ = 0``), as in the paper's ablation.
+        lateness: above 1, more of the steps are at the end of the chain.
     """
     one_of("variance", variance, VARIANCE_MODES)
-    transition = schedule.transitions(steps)
+    transition = schedule.transitions(steps, lateness)
     calibrated: dict[str, Any] = {
         "calibrated": np.ones_like(transition.is_last),
         "plain": np.zeros_like(transition.is_last),
@@ -126,6 +128,11 @@ class PosteriorSampler(eqx.Module):
     def version(self) -> int:
         """To be raised, by hand, when the sampler's law or its random numbers change."""
         return 1
+
+    @property
+    def lateness(self) -> float:
+        """How its chains are spaced: :meth:`Schedule.strided`."""
+        return 1.0
 
     @abc.abstractmethod
     def step(
