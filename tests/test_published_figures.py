@@ -34,7 +34,7 @@ PAPER["one-seed"] = read("one-seed/main.json")
 CLAIMS = PAPER["claims"]["claims"]
 ACCURACY = {steps: read(f"accuracy-{steps}.json") for steps in (100, 20)}
 WITH_COVARIANCE = read("accuracy-covariance-20.json")
-AFTER_PLAY = {steps: read(f"accuracy-popular-niche-{steps}.json") for steps in (100, 20)}
+AFTER_PLAY = {steps: read(f"accuracy-popular-niche-{steps}.json") for steps in (100, 20, 12)}
 BY_SAMPLER = read("h200-regret.json")["rows"]
 #: The last row of a name counts: procedures were run again when they changed.
 BY_PROCEDURE = {

@@ -14,12 +14,20 @@ def test_the_papers_schedule():
     assert 0.005 < schedule.alpha_bar[-1] < 0.007
 
 
-@given(st.integers(1, 100))
-def test_a_strided_schedule_keeps_both_ends_and_is_strictly_increasing(steps):
-    kept = Schedule.linear().strided(steps)
+@given(st.integers(1, 100), st.floats(1.0, 5.0))
+def test_a_strided_schedule_keeps_both_ends_and_is_strictly_increasing(steps, lateness):
+    kept = Schedule.linear().strided(steps, lateness)
     assert len(kept) == steps + 1
     assert (kept[0], kept[-1]) == (0, 100)
     assert (np.diff(kept) > 0).all()
+
+
+@given(st.integers(1, 50))
+def test_a_late_chain_has_more_steps_where_there_is_little_noise(steps):
+    even, late = (np.array(Schedule.linear().strided(steps, by)) for by in (1.0, 1.5))
+    np.testing.assert_array_equal(even, np.round(np.linspace(0, 100, steps + 1)))
+    assert (late <= even).all()
+    assert steps == 1 or (late < even).any()
 
 
 @given(st.integers(1, 100))

@@ -103,7 +103,8 @@ class Schedule:
         (0, 6, 25, 56, 100)
         """
         steps = whole_number("steps", self.n_steps if steps is None else steps, 1, self.n_steps)
-        wanted = np.round(self.n_steps * np.linspace(0, 1, steps + 1) ** lateness).astype(int)
+        even = np.linspace(0, self.n_steps, steps + 1)
+        wanted = np.round(even * (even / self.n_steps) ** (lateness - 1.0)).astype(int)
         # All different, and none beyond what leaves room for those above it.
         rank = np.arange(steps + 1)
         apart = np.maximum.accumulate(wanted - rank) + rank
