@@ -230,6 +230,7 @@ class TestArmDenoiser:
         assert old.how_to_draw() == (SAMPLERS["paper"], 100)
         arms = DiffusionPrior(untrained(), np.zeros((100, K)))
         assert arms.how_to_draw() == arms.how_to_draw("merged") == (SAMPLERS["merged"], 12)
+        assert arms.how_to_draw("merged-late") == (SAMPLERS["merged-late"], 12)
         assert arms.how_to_draw("paper") == (SAMPLERS["paper"], 100)
         with pytest.raises(InvalidInputError, match="steps"):
             arms.how_to_draw("merged", 101)

@@ -66,6 +66,12 @@ def test_impossible_numbers_of_steps_are_refused(steps):
         Schedule.linear().strided(steps)
 
 
+@pytest.mark.parametrize("lateness", [0.5, 0.0, -1.0, float("nan"), float("inf")])
+def test_a_chain_is_never_early(lateness):
+    with pytest.raises(InvalidInputError, match="lateness"):
+        Schedule.linear().strided(12, lateness)
+
+
 @pytest.mark.parametrize("levels", [(1.0,), (0.9, 0.5), (1.0, 0.5, 0.5), (1.0, 0.0), (1.0, np.nan)])
 def test_what_is_no_schedule_is_refused(levels):
     with pytest.raises(InvalidInputError, match="alpha_bar"):

@@ -204,12 +204,10 @@ class DiffusionPrior(eqx.Module):
     ) -> tuple[PosteriorSampler, int]:
         """Sampler and length of its chain; where None is given, what suits the denoiser."""
         longest = self.schedule.n_steps
-        default = self.denoiser.default_steps
-        if sampler is None:
-            sampler = self.denoiser.default_sampler
-        elif sampler != self.denoiser.default_sampler:
-            default = None
-        chosen = as_sampler(sampler)
+        own = as_sampler(self.denoiser.default_sampler)
+        chosen = own if sampler is None else as_sampler(sampler)
+        # Chains of the denoiser's own sampler, however it is spaced, are as short as it says.
+        default = self.denoiser.default_steps if isinstance(chosen, type(own)) else None
         if steps is not None:
             return chosen, whole_number("steps", steps, 1, longest)
         return chosen, longest if default is None else min(default, longest)

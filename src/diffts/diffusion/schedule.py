@@ -103,6 +103,8 @@ class Schedule:
         (0, 6, 25, 56, 100)
         """
         steps = whole_number("steps", self.n_steps if steps is None else steps, 1, self.n_steps)
+        if not (np.isfinite(lateness) and lateness >= 1.0):
+            raise InvalidInputError(f"lateness: must be at least 1, got {lateness}")
         even = np.linspace(0, self.n_steps, steps + 1)
         wanted = np.round(even * (even / self.n_steps) ** (lateness - 1.0)).astype(int)
         # All different, and none beyond what leaves room for those above it.

@@ -61,6 +61,8 @@ REGULARISATION = 1e-3
 #: play or recommend changes. 2: posteriors of Gaussians and mixtures in full precision; DiffTS
 #: recommends by a posterior mean.
 SETS_VERSIONS = {"gts-full": 2, "gmmts": 2, "diffts": 2}
+#: Likewise of the default rule, where actions are sets. 2: an arm counts by its moments.
+DEFAULT_RULE_ON_SETS = 2
 
 #: Told a line about the work, the parts that are finished and how many there are.
 Report = Callable[[str, int, int], None]
@@ -264,7 +266,9 @@ class Reproduction:
         samplers = sampler_versions([run.sampler] if run.prior else [])
         kind = "gmmts" if run.components else run.policy
         version = 1 if data.actions.single_arm else SETS_VERSIONS.get(kind, 1)
-        how = [one for one in (run.rule, run.noise) if one not in ("thompson", "")]
+        how: list[Any] = [one for one in (run.rule, run.noise) if one not in ("thompson", "")]
+        if not data.actions.single_arm and run.rule == "default":
+            how.append(DEFAULT_RULE_ON_SETS)
         played = digest(learned, tasks, samplers, *([version] if version > 1 else []), *how)
         return Part(run.key, f"{played}-rewards{run.seed}" if run.seed else played)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from diffts.diffusion.posterior.covariance import CovarianceSampler
 from diffts.diffusion.posterior.dps import DPSSampler
-from diffts.diffusion.posterior.merged import MergedSampler
+from diffts.diffusion.posterior.merged import LateMergedSampler, MergedSampler
 from diffts.diffusion.posterior.moment import MomentSampler
 from diffts.diffusion.posterior.paper import PaperSampler
 from diffts.diffusion.posterior.sampler import (
@@ -25,7 +25,7 @@ SAMPLERS: dict[str, PosteriorSampler] = {
     "moment-learned": MomentSampler(iterations=0, residual=True),
     "moment-damped": MomentSampler(iterations=0, residual=True, damped=True),
     "merged": MergedSampler(),
-    "merged-late": MergedSampler(lateness=1.5),
+    "merged-late": LateMergedSampler(),
     "covariance": CovarianceSampler(),
     "dps": DPSSampler(),
 }
@@ -49,6 +49,7 @@ __all__ = [
     "VARIANCE_MODES",
     "CovarianceSampler",
     "DPSSampler",
+    "LateMergedSampler",
     "MergedSampler",
     "MomentSampler",
     "PaperSampler",
