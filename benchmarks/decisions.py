@@ -73,6 +73,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="where learned priors are kept")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if options.priors is not None and (options.past_tasks or options.wrong or options.procedure):
+        parser.error("--priors: were learned from all past tasks, as they are, by the usual recipe")
     rows: list[dict[str, Any]] = []
     for name in options.problem or PROBLEMS:
         for data in options.data or ("exact", "imperfect"):

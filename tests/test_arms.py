@@ -16,7 +16,7 @@ from diffts.diffusion.exact import Gaussian
 from diffts.diffusion.exact_denoisers import GaussianDenoiser
 from diffts.diffusion.factor_gaussian import FactorGaussian, inverse
 from diffts.diffusion.networks.arm_network import LEVELS, ArmDenoiser
-from diffts.diffusion.observation import Doubt, Marginals, Observation
+from diffts.diffusion.observation import ConditionalDenoiser, Doubt, Marginals, Observation
 from diffts.diffusion.schedule import Schedule
 from diffts.diffusion.units import Units
 from diffts.errors import InvalidInputError
@@ -218,6 +218,18 @@ class TestArmDenoiser:
         for a, b in zip(*said, strict=True):
             np.testing.assert_array_equal(a, b)
 
+    @pytest.mark.parametrize("attention", [{}, {"attention": False}, {"attention": True}])
+    def test_on_a_grid_with_attention_or_without(self, attention, tmp_path):
+        grid = {"height": 2, "width": 3, "channels": (4,), **attention}
+        denoiser = untrained(grid=grid)
+        has_it = denoiser.over.body.bottom.attention is not None
+        assert has_it == attention.get("attention", True)
+        prior = DiffusionPrior(denoiser, np.zeros((100, K)))
+        prior.save(tmp_path / "prior")
+        observation = observed(PRECISIONS[2])[0]
+        again = DiffusionPrior.load(tmp_path / "prior").denoiser.given(observation)
+        np.testing.assert_array_equal(again.mean, denoiser.given(observation).mean)
+
     def test_its_jacobian_is_that_of_the_gaussian(self):
         level = jax.tree.map(jnp.asarray, Schedule.linear().level(30))
         exact = GaussianDenoiser(LAW)
@@ -296,6 +308,9 @@ class TestBelief:
         np.testing.assert_array_equal(
             belief.quantile(state, jnp.float32(0.95), none), known.quantile(jnp.float32(0.95))
         )
+        for level in (0.8, 0.99):
+            got = belief.normal_quantile(state, jnp.float32(level), none)
+            np.testing.assert_array_equal(got, known.normal_quantile(jnp.float32(level)))
 
     def test_with_another_sampler_they_are_those_of_draws(self):
         prior = DiffusionPrior(untrained(), np.full((100, K), 0.1))
@@ -333,6 +348,26 @@ class TestPlay:
             assert (np.asarray(played.precision[-1])[~np.asarray(offered)] == 0).all()
             assert np.isfinite(played.regret).all()
             assert (np.asarray(played.regret) >= -1e-5).all()
+
+    def test_arms_of_a_set_are_judged_by_their_moments(self):
+        """A denoiser whose quantiles and moments disagree about which arms are good."""
+
+        class Split(ConditionalDenoiser):
+            n_arms: int = K
+
+            def given(self, observation):
+                del observation
+                rising = jnp.arange(K, dtype=jnp.float32)
+                flat = jnp.broadcast_to(-rising[:, None], (K, 2))
+                return Marginals(rising, jnp.ones(K), flat, (-3.0, 3.0))
+
+            def recipe(self):
+                return {}
+
+        tasks = jnp.zeros((1, K))
+        for actions, best in ((TopK(K, 2), [K - 2, K - 1]), (None, [0])):
+            played = play(Split(), tasks, jnp.ones(1), jax.random.key(0), 5, actions)
+            assert np.flatnonzero(played.precision[-1][0]).tolist() == best
 
     def test_sets_of_arms_are_the_best_ones(self):
         tasks = jnp.asarray(RNG.multivariate_normal(MEAN, LAW.covariance, 4), jnp.float32)

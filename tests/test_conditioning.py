@@ -144,6 +144,7 @@ def arms_that_learned_nothing():
         ("merged", "exact", 100),
         ("merged", "exact", 20),
         ("merged", "exact", 3),
+        ("merged-late", "exact", 12),
         ("covariance", "exact", 20),
         ("covariance", "exact", 3),
         ("covariance", "arms", 3),

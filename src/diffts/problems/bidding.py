@@ -94,7 +94,7 @@ class Bidding(Problem):
 
     @property
     def suggested_arms(self) -> SuggestedArms:
-        """A small network: there are few past slots, and a larger one learns them by heart."""
+        """A small network: past slots are few, and it is nearer to others than a large one."""
         return SuggestedArms({}, {"width": 64, "n_blocks": 1, "code": 4, "own": 4})
 
     @classmethod
