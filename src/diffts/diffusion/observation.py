@@ -110,7 +110,7 @@ class Marginals(eqx.Module):
         quantiles: at ``levels``, ``(K, Q)``, not decreasing; None where the law is a Gaussian.
         levels: the levels of the quantiles, as standard normal deviates.
         joint: how the arms go together; None where only each arm's own law is known.
-        doubts: laws that may be right instead. They widen quantiles of both kinds, and nothing else.
+        doubts: laws that may be right instead. They widen both kinds of quantile, no more.
     """
 
     mean: Float[Array, " K"]
