@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from diffts.diffusion.posterior.covariance import CovarianceSampler
 from diffts.diffusion.posterior.dps import DPSSampler
-from diffts.diffusion.posterior.merged import LateMergedSampler, MergedSampler
+from diffts.diffusion.posterior.merged import MergedSampler
+from diffts.diffusion.posterior.merged_late import LateMergedSampler
 from diffts.diffusion.posterior.moment import MomentSampler
 from diffts.diffusion.posterior.paper import PaperSampler
 from diffts.diffusion.posterior.sampler import (

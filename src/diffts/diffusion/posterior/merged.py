@@ -33,15 +33,3 @@ class MergedSampler(PosteriorSampler):
         latent = Observation.of_latent(x, step.transition.source)
         x_0 = denoiser.given(latent.merged(Observation.of_evidence(evidence)), evidence)
         return step_around(x_0, key, x, step, evidence)
-
-
-class LateMergedSampler(MergedSampler):
-    """The same; a short chain has more of its steps where there is little noise.
-
-    It finds the best arm of a task more exactly, and the spread of single arms less.
-    """
-
-    @property
-    def lateness(self) -> float:
-        """Of 12 steps to 0 of 100, the last begins at 2 and not at 8."""
-        return 1.5
