@@ -73,7 +73,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="where learned priors are kept")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    if options.priors is not None and (options.past_tasks or options.wrong or options.procedure):
+    others = (options.past_tasks, options.wrong, options.procedure, options.network)
+    if options.priors is not None and any(others):
         parser.error("--priors: were learned from all past tasks, as they are, by the usual recipe")
     rows: list[dict[str, Any]] = []
     for name in options.problem or PROBLEMS:

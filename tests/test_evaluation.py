@@ -8,7 +8,7 @@ import pytest
 from diffts.problems import get_problem
 from diffts.reproduction import PROFILES, regret, reproduce
 from diffts.reproduction import evaluation as ev
-from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, plan_for, units_for
+from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, Run, plan_for, units_for
 from diffts.reproduction.store import Made, Part, Store
 from diffts.reproduction.work import SEED, TEST_SEED, Reproduction
 
@@ -173,3 +173,21 @@ def test_the_table_says_how_far_each_is_above_ours(work, tmp_path):
     assert (row["tasks"], row["seeds"], row["regret"]) == (3, 2, 7.5)
     assert row["p95"] == pytest.approx(np.quantile(6.0 + np.outer([1, 2], tasks), 0.95), abs=1e-3)
     assert len(told["rows"]) == len(rows)
+
+
+def test_the_default_rule_on_sets_has_a_version_of_its_own(work, monkeypatch):
+    """So that what was played by an older one is played anew; other rules and single arms stay."""
+
+    def digests():
+        return {
+            (problem, rule): work.run_part(
+                Run(problem, "perfect", "gts-diag", 0.1, tasks=FRESH, rule=rule)
+            ).digest
+            for problem in ("maze", "popular-niche")
+            for rule in ("thompson", "default")
+        }
+
+    before = digests()
+    monkeypatch.setattr("diffts.reproduction.work.DEFAULT_RULE_ON_SETS", 99)
+    changed = {key for key, value in digests().items() if value != before[key]}
+    assert changed == {("maze", "default")}

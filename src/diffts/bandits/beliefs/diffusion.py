@@ -11,7 +11,6 @@ from jaxtyping import Array, Float
 from diffts.bandits.beliefs.belief import (
     HistoryBelief,
     HistoryState,
-    gaussian_quantile,
     moments_of,
     quantile_of,
 )
@@ -93,7 +92,7 @@ class DiffusionBelief(HistoryBelief):
         """By the moments; a denoiser that answers itself says what it doubts, too."""
         known = self._marginals(state)
         if known is None:
-            return self.within(gaussian_quantile(moments_of(draws), level))
+            return super().normal_quantile(state, level, draws)
         return self.within(known.normal_quantile(level))
 
     def _marginals(self, state: HistoryState) -> Marginals | None:
