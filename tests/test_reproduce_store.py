@@ -4,6 +4,8 @@ import subprocess
 import sys
 import time
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -66,6 +68,18 @@ def test_seconds_are_told_of_the_part_that_took_them(store):
     first, second, on_the_way = (store.note(key)["seconds"] for key in ("a", "b", "inner"))
     assert first == second < 0.1
     assert on_the_way >= 0.2
+
+
+def test_parts_are_told_what_of_their_time_went_into_compiling(store):
+    def compiled():
+        jax.jit(lambda x: jnp.sin(x) @ x + 1811.0)(jnp.ones((7, 7))).block_until_ready()
+        return [Made({}, {})]
+
+    store.ensure([Part("a", "digest")], compiled)
+    store.ensure([Part("b", "digest")], lambda: [Made({}, {})])
+    first, second = (store.note(key) for key in ("a", "b"))
+    assert 0 < first["compiling"] < first["seconds"]
+    assert second["compiling"] == 0
 
 
 def test_a_note_is_read_without_the_arrays_beside_it(store, monkeypatch):

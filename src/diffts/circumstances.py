@@ -1,4 +1,4 @@
-"""What a number was made with: versions, hardware and the state of the code."""
+"""What a number was made with: versions, hardware, the state of the code, and compilation."""
 
 from __future__ import annotations
 
@@ -12,6 +12,26 @@ from pathlib import Path
 import jax
 
 from diffts._version import __version__
+
+#: What JAX calls the stages of compilation that take time of their own.
+_COMPILING = (
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
+_compiled: list[float] = []
+
+
+def _listen(event: str, seconds: float, **_: object) -> None:
+    if event in _COMPILING:
+        _compiled.append(seconds)
+
+
+jax.monitoring.register_event_duration_secs_listener(_listen)
+
+
+def seconds_of_compilation() -> float:
+    """Seconds that JAX has spent on compiling since this module was imported."""
+    return sum(_compiled)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffts.circumstances import circumstances
+from diffts.circumstances import circumstances, seconds_of_compilation
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.errors import ArtifactError, InvalidInputError
 from diffts.files import write_file
@@ -23,6 +23,11 @@ from diffts.files import write_file
 Arrays = dict[str, NDArray[Any]]
 #: Rows of a table, and what a summary says beside how it was made.
 Told = tuple[list[dict[str, Any]], dict[str, Any]]
+
+
+def _now() -> NDArray[np.float64]:
+    """Seconds on the clock, and seconds that JAX has spent on compiling so far."""
+    return np.array([time.perf_counter(), seconds_of_compilation()])
 
 
 class Part(NamedTuple):
@@ -49,7 +54,7 @@ class Store:
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
-        self.folder, self._spent = folder, 0.0
+        self.folder, self._spent = folder, np.zeros(2)  # seconds; those of compilation
         marker = folder / "settings.json"
         if not marker.exists():
             folder.mkdir(parents=True, exist_ok=True)
@@ -73,17 +78,18 @@ class Store:
     def ensure(self, parts: Sequence[Part], make: Callable[[], Iterable[Made]]) -> None:
         """Get or make: parts that are made together, unless all of them are there.
 
-        Each is told an equal share of the seconds. What was spent meanwhile on other parts (a fit
-        that training starts from) is told of those.
+        Each is told an equal share of the seconds, and of those of them that went into compiling.
+        What was spent meanwhile on other parts (a fit that training starts from) is told of those.
         """
         if all(self.has(part) for part in parts):
             return
-        started, others = time.perf_counter(), self._spent
+        before, others = _now(), self._spent
         made = list(make())
-        seconds = time.perf_counter() - started - (self._spent - others)
-        self._spent += seconds
+        spent = _now() - before - (self._spent - others)
+        self._spent = self._spent + spent
+        seconds, compiling = (float(share) for share in spent / len(parts))
         for part, (arrays, note, apart) in zip(parts, made, strict=True):
-            told = {"seconds": seconds / len(parts), "recipe": part.digest}
+            told = {"seconds": seconds, "compiling": compiling, "recipe": part.digest}
             self.save(part, Made(arrays, note | told, apart))
 
     def save(self, part: Part, made: Made) -> None:
