@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import jax
+import jax.monitoring
 
 from diffts._version import __version__
 
@@ -21,9 +22,9 @@ _COMPILING = (
 _compiled: list[float] = []
 
 
-def _listen(event: str, seconds: float, **_: object) -> None:
+def _listen(event: str, duration_secs: float, **_: str | int) -> None:
     if event in _COMPILING:
-        _compiled.append(seconds)
+        _compiled.append(duration_secs)
 
 
 jax.monitoring.register_event_duration_secs_listener(_listen)

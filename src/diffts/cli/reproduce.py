@@ -45,6 +45,10 @@ def reproduce(
     finished: Annotated[
         bool, opt.output("Run nothing: write again what is finished.", "--finished")
     ] = False,
+    parts: Annotated[
+        bool,
+        opt.output("Make parts, write nothing of them: for several processes at once.", "--parts"),
+    ] = False,
     names_only: Annotated[bool, opt.output("Name the experiments.", "--list")] = False,
 ) -> None:
     """Regenerate the paper's experiments: rows (CSV), a summary (JSON) and a picture of each.
@@ -75,7 +79,7 @@ def reproduce(
         try:
             asked = (names or (), profile, folder, data_dir, problem or (), report)
             how: dict[str, Any] = {"finished_only": finished, "seeds": seeds}
-            how |= {"data": data or (), "lines": line or ()}
+            how |= {"data": data or (), "lines": line or (), "parts_only": parts}
             outcome = reproduction.reproduce(*asked, **how)
         except KeyboardInterrupt:
             complain(f"finished parts are kept; go on with: {this_command()}", "stopped")
@@ -83,7 +87,8 @@ def reproduce(
     table = Table("experiment", "outcome")
     for name, result in outcome.items():
         table.add_row(name, result)
-    out.print(table)
+    if outcome:
+        out.print(table)
     if outcome.get("claims") == "done":
         verdicts = reproduction.judge_claims(folder)
         table = Table("the paper says", "measured", "agrees", show_lines=True)

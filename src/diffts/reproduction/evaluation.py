@@ -16,18 +16,20 @@ from typing import Any
 import numpy as np
 
 from diffts.experiments.compare import standard_error
-from diffts.figures.regret_grid import GridCurve, GridPanel, draw_regret_grid
+from diffts.figures.regret_grid import GridPanel, draw_regret_grid
 from diffts.reproduction import regret
+from diffts.reproduction.problem_data import TEST_SEED
 from diffts.reproduction.profile import Profile
-from diffts.reproduction.regret import Curve, Line, Panel, curve, summary_of
-from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, THREE_PATHS, Run
+from diffts.reproduction.regret import Curve, Line, Panel, summary_of
+from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, REAL, Run
 from diffts.reproduction.store import Store, Told
-from diffts.reproduction.work import TEST_SEED, Reproduction
+from diffts.reproduction.work import UCBS, Reproduction, late_records
 
 OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS = "diffts", "diffts (Thompson)", "diffts (paper)"
 OURS_WITH_GIVEN_NOISE = "diffts (given noise)"
 CONTENDERS = (OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS)
 PROBLEMS = ("popular-niche", "labeled-arms", "bidding", "maze")
+MAIN_PROBLEMS = ("popular-niche", "bidding", "maze")  # as in the paper
 #: Noise levels σ̂ that are assumed in each problem, from the least; and that of the main results.
 NOISE_LEVELS = {
     "popular-niche": (0.05, 0.1),
@@ -41,6 +43,11 @@ OUR_NOISE = {"bidding": "bernoulli"}
 BASELINES = ("gts-diag", "gts-full", *regret.MIXTURES)
 BOTH = ("perfect", "imperfect")
 DEFAULT_RULE = "default"
+ACROSS = 3  # plots beside each other: nine fill a picture without a gap
+REAL_SLOTS = "Bidding (real slots; simulator fitted to them)"
+
+
+_OURS: dict[str, Any] = {"learner": ARMS, "sampler": "merged"}
 
 
 # --- what is asked for ---------------------------------------------------------------------------
@@ -49,7 +56,8 @@ DEFAULT_RULE = "default"
 def tasks_of(problem: str, noise: float, policy: str = "") -> str:
     """All tasks at the noise level of the main results; else as many as the paper has.
 
-    Mixtures are slow: in races they play as many as the paper has, and all in the table alone.
+    Mixtures are slow: in races they play as many as the paper has, and all in the table alone (on
+    mazes, where every round solves all components anew, not even there).
     """
     in_main = noise == MAIN_NOISE[problem] and policy not in regret.MIXTURES
     return MANY if in_main else FRESH
@@ -57,8 +65,7 @@ def tasks_of(problem: str, noise: float, policy: str = "") -> str:
 
 def contender(label: str, problem: str, data: str, noise: float, seeds: Sequence[int]) -> Line:
     """One of the three DiffTS."""
-    how: dict[str, Any] = {"learner": ARMS, "sampler": "merged"}
-    how |= {"tasks": tasks_of(problem, noise)}
+    how: dict[str, Any] = _OURS | {"tasks": tasks_of(problem, noise)}
     if label == THE_PAPERS:  # its chains are long: it plays as many tasks as the paper has
         how |= {"learner": APPENDIX, "sampler": "paper", "tasks": FRESH}
     elif label == OURS:
@@ -91,7 +98,7 @@ def race(problem: str, data: str, noise: float, profile: Profile) -> Panel:
     of = (problem, data, noise, profile.seeds)
     lines = [contender(label, *of) for label in CONTENDERS]
     # UCB learns nothing from past tasks: one run serves all data.
-    for ucb in ("ucb1", THREE_PATHS) if problem == "maze" else ("ucb1",):
+    for ucb in UCBS if problem == "maze" else UCBS[:1]:
         lines.append(baseline(ucb, problem, "perfect", noise, profile.seeds))
     lines += [baseline(policy, *of) for policy in _baselines(profile)]
     if data != "perfect":
@@ -104,8 +111,7 @@ def race(problem: str, data: str, noise: float, profile: Profile) -> Panel:
 def same_rule(problem: str, data: str, noise: float, profile: Profile) -> Panel:
     """Our prior against the baselines', by our rule and with the same noise."""
     of = (problem, data, noise, profile.seeds)
-    how: dict[str, Any] = {"learner": ARMS, "sampler": "merged", "rule": DEFAULT_RULE}
-    how |= {"tasks": tasks_of(problem, noise)}
+    how: dict[str, Any] = _OURS | {"rule": DEFAULT_RULE, "tasks": tasks_of(problem, noise)}
     runs = tuple(Run(problem, data, "diffts", noise, seed=s, **how) for s in profile.seeds)
     others = (baseline(one, *of, rule=DEFAULT_RULE) for one in _baselines(profile))
     return Panel(_title(problem, data, noise), problem, data, noise, (Line(OURS, runs), *others))
@@ -121,16 +127,40 @@ def _title(problem: str, data: str, noise: float) -> str:
 
 
 def _levels(profile: Profile) -> Iterable[tuple[str, str, float]]:
-    """All in one order: problem by problem, both kinds of data, noise levels from the least."""
-    for problem in PROBLEMS[:1] if profile.tiny else PROBLEMS:
+    """All in one order: problem by problem, both kinds of data, noise levels from the least.
+
+    Where all is tiny, one level: each takes as long to compile.
+    """
+    for problem in PROBLEMS:
+        main = (MAIN_NOISE[problem],)
         for data in BOTH:
-            for noise in NOISE_LEVELS[problem][-1:] if profile.tiny else NOISE_LEVELS[problem]:
+            for noise in main if profile.tiny else NOISE_LEVELS[problem]:
                 yield problem, data, noise
 
 
 def race_panels(profile: Profile) -> list[Panel]:
     """The 18 plots."""
     return [race(*one, profile) for one in _levels(profile)]
+
+
+def main_panels(profile: Profile) -> list[Panel]:
+    """Of these the paper's three problems at its noise level."""
+    return [
+        panel
+        for panel in race_panels(profile)
+        if panel.problem in MAIN_PROBLEMS and panel.noise_std == MAIN_NOISE[panel.problem]
+    ]
+
+
+def real_slot_panels(profile: Profile) -> list[Panel]:
+    """The races on Bidding again, on real ad slots: priors are those of the simulated ones."""
+    panels = []
+    for panel in race_panels(profile):
+        if panel.problem == "bidding":
+            title = panel.title.replace(regret.TITLES["bidding"], REAL_SLOTS)
+            lines = tuple(_played_on(REAL, line) for line in panel.lines)
+            panels.append(dataclasses.replace(panel, title=title, lines=lines))
+    return panels
 
 
 def same_rule_panels(profile: Profile) -> list[Panel]:
@@ -150,12 +180,17 @@ def comparison_panels(profile: Profile) -> list[Panel]:
             (given, *_) = same_rule(problem, data, noise, profile).lines
             lines.append(dataclasses.replace(given, label=OURS_WITH_GIVEN_NOISE))
         lines += [baseline(policy, *of, rule=DEFAULT_RULE) for policy in _baselines(profile)]
-        panels.append(dataclasses.replace(panel, lines=tuple(map(_on_all_tasks, lines))))
+        everybody = (line if _is_slow(line.runs[0]) else _played_on(MANY, line) for line in lines)
+        panels.append(dataclasses.replace(panel, lines=tuple(everybody)))
     return panels
 
 
-def _on_all_tasks(line: Line) -> Line:
-    runs = (dataclasses.replace(run, tasks=MANY) for run in line.runs)
+def _is_slow(run: Run) -> bool:
+    return run.problem == "maze" and run.policy in regret.MIXTURES
+
+
+def _played_on(tasks: str, line: Line) -> Line:
+    runs = (dataclasses.replace(run, tasks=tasks) for run in line.runs)
     return dataclasses.replace(line, runs=tuple(runs))
 
 
@@ -169,27 +204,25 @@ def seen_by(panel: Panel, label: str) -> Panel:
     return dataclasses.replace(panel, lines=(dataclasses.replace(own, label=OURS), *others))
 
 
-def curves(store: Store, panel: Panel) -> dict[str, Curve]:
-    """What its lines did."""
-    return {line.label: curve(store, line.runs) for line in panel.lines}
-
-
-def tell(work: Reproduction, panels: Sequence[Panel], path: Path) -> Told:
+def tell(
+    work: Reproduction, panels: Sequence[Panel], path: Path, one_picture: bool = False
+) -> Told:
     """Rows, summaries and a picture for each kind of data; how often each DiffTS is first.
 
     Summaries are those of *ours*; ``panels_of`` has those of the other two, each in the place of
-    ours and without the other two.
+    ours and without the other two. Few panels are in one picture, a row for each kind of data.
     """
-    of = [curves(work.store, panel) for panel in panels]
-    for data in BOTH:
-        grid: dict[str, list[GridPanel]] = {}
-        for panel, one in zip(panels, of, strict=True):
-            if panel.data == data:
-                lines = [(line.label, line.reference) for line in panel.lines]
-                drawn = [GridCurve(name, *one[name][:3], dashed) for name, dashed in lines]
-                grid.setdefault(panel.problem, []).append(GridPanel(panel.title, drawn))
-        if grid:
-            draw_regret_grid(list(grid.values()), path.with_name(f"{path.name}-{data}.png"))
+    of = [regret.curves(work.store, panel) for panel in panels]
+    rows: dict[str, list[GridPanel]] = {data: [] for data in BOTH}
+    for panel, known in zip(panels, of, strict=True):
+        rows[panel.data].append(regret.grid_panel(panel, known))
+    if one_picture:
+        draw_regret_grid([row for row in rows.values() if row], path.with_suffix(".png"))
+    else:
+        for data, row in rows.items():
+            if row:
+                full = [row[start : start + ACROSS] for start in range(0, len(row), ACROSS)]
+                draw_regret_grid(full, path.with_name(f"{path.name}-{data}.png"))
     labels = [label for label in CONTENDERS if any(label in one for one in of)]
     seen = {label: _summaries(panels, of, label) for label in labels}
     told = {
@@ -198,7 +231,7 @@ def tell(work: Reproduction, panels: Sequence[Panel], path: Path) -> Told:
         "panels": seen[OURS],
         "panels_of": {label: found for label, found in seen.items() if label != OURS},
     }
-    return _rows(panels, of), told
+    return regret.rows(panels, of), told
 
 
 def _summaries(
@@ -225,24 +258,12 @@ def _firsts(summaries: Sequence[dict[str, Any]]) -> dict[str, int]:
     return dict(count)
 
 
-def _rows(panels: Sequence[Panel], of: Sequence[dict[str, Curve]]) -> list[dict[str, Any]]:
-    """One for each line and recorded round, over seeds and tasks."""
-    return [
-        {"problem": panel.problem, "data": panel.data, "noise_std": panel.noise_std}
-        | {"policy": label, "round": int(done), "regret": round(float(mean), 3)}
-        | {"stderr": round(float(error), 3)}
-        for panel, known in zip(panels, of, strict=True)
-        for label, one in known.items()
-        for done, mean, error in zip(one.rounds, one.mean, one.stderr, strict=True)
-    ]
-
-
 def late_curve(store: Store, line: Line) -> Curve:
-    """Regret of all tasks at the few rounds that are kept of them."""
-    loaded = [store.arrays(run.key) for run in line.runs]
-    found = np.stack([np.asarray(arrays["late_regret"], np.float64) for arrays in loaded])
+    """Regret of all tasks that were played, at the few rounds that are kept of all."""
+    loaded = [late_records(store.arrays(run.key)) for run in line.runs]
+    found = np.stack([regrets for _, regrets in loaded])
     stderr = standard_error(found.swapaxes(1, 2))
-    return Curve(loaded[0]["late_rounds"], found.mean((0, 2)), stderr, found[:, -1])
+    return Curve(loaded[0][0], found.mean((0, 2)), stderr, found[:, -1])
 
 
 def tell_comparison(work: Reproduction, panels: Sequence[Panel], path: Path) -> Told:
@@ -253,7 +274,8 @@ def tell_comparison(work: Reproduction, panels: Sequence[Panel], path: Path) -> 
         of = {line.label: late_curve(work.store, line) for line in panel.lines}
         for line in panel.lines:
             one = of[line.label]
-            gap = one.final - of[OURS].final
+            # The tasks of those that play fewer are the first ones.
+            gap = one.final - of[OURS].final[:, : one.final.shape[1]]
             way = zip(one.rounds[:-1], one.mean[:-1], strict=True)
             rows.append(
                 {"problem": panel.problem, "data": panel.data, "noise_std": panel.noise_std}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diffts.errors import InvalidInputError
-from diffts.reproduction import evaluation, pictures, regret
+from diffts.reproduction import ablations, evaluation, pictures, regret
 from diffts.reproduction.claims import judge_claims, tally
 from diffts.reproduction.images import ImageSet, tell_images
 from diffts.reproduction.pictures import Piece
@@ -27,8 +27,9 @@ class Experiment:
 
     about: str  # what it shows, in a line
     panels: Callable[[Profile], list[Panel]] | None = None  # the regret plots it consists of,
-    pieces: Callable[[Reproduction], list[Piece]] = lambda _: []  # or what else
-    tell: Callable[[Reproduction, Any, Path], Told] = regret.tell  # rows, summary; it draws, too
+    _: dataclasses.KW_ONLY
+    tell: Callable[[Reproduction, Any, Path], Told]  # rows, summary; it draws, too
+    pieces: Callable[[Reproduction], list[Piece]] = lambda _: []  # or other pieces
     is_possible: Callable[[Reproduction], bool] = lambda _: True  # whether its data are there
     caveat: str = ""  # what to know before one believes its figures; in its summary, too
 
@@ -50,8 +51,13 @@ def _images(about: str, name: str) -> Experiment:
 
 
 EXPERIMENTS: dict[str, Experiment] = {
-    "evaluation": Experiment(
-        "all 18 plots on fresh test tasks: three DiffTS against baselines as in the paper",
+    "main": Experiment(
+        "regret on the paper's three main problems: three DiffTS and the baselines",
+        evaluation.main_panels,
+        tell=partial(evaluation.tell, one_picture=True),
+    ),
+    "noise-levels": Experiment(
+        "all 18 plots: four problems, both kinds of data, all assumed noise levels",
         evaluation.race_panels,
         tell=evaluation.tell,
     ),
@@ -61,30 +67,23 @@ EXPERIMENTS: dict[str, Experiment] = {
         tell=evaluation.tell,
     ),
     "comparison": Experiment(
-        "a table of 400 fresh test tasks: every policy by both rules",
+        "a table of 400 test tasks: every policy by both rules",
         evaluation.comparison_panels,
         tell=evaluation.tell_comparison,
-    ),
-    "main": Experiment(
-        "regret on three problems, priors from perfect and imperfect data",
-        regret.main_panels,
-        tell=partial(regret.tell, columns=3),
-    ),
-    "noise-levels": Experiment(
-        "all 18 plots: four problems, both kinds of data, all assumed noise levels",
-        regret.noise_level_panels,
-        tell=partial(regret.tell, columns=None),
     ),
     "real-slots": Experiment(
         "bidding priors learned on simulated slots, on real ones, to whose quantiles the simulator "
         "was fitted (needs --data-dir)",
-        regret.real_slot_panels,
-        tell=partial(regret.tell, columns=3),
+        evaluation.real_slot_panels,
+        tell=partial(evaluation.tell, one_picture=True),
         is_possible=lambda work: work.has_real_slots,
         caveat="The simulator that the priors learned from was fitted to quantiles of the mean "
         "prices and of the standard deviations of these same real slots: no independent test.",
     ),
-    **{name: Experiment(one.about, one.panels) for name, one in regret.ABLATIONS.items()},
+    **{
+        name: Experiment(one.about, one.panels, tell=ablations.tell)
+        for name, one in ablations.ABLATIONS.items()
+    },
     "calibration": Experiment(
         "errors calibrated from imperfect data beside those from exact data",
         pieces=pictures.calibration_pieces,
@@ -120,6 +119,7 @@ def reproduce(
     seeds: int | None = None,
     data: Sequence[str] = (),
     lines: Sequence[str] = (),
+    parts_only: bool = False,
 ) -> dict[str, str]:
     """Run experiments and write their rows, summaries and pictures.
 
@@ -135,9 +135,12 @@ def reproduce(
         seeds: how many of the profile's seeds to take; a folder holds results of one number.
         data: only make what plots of these kinds of data need; likewise.
         lines: only make these lines of the plots, by the names that they have there; likewise.
+        parts_only: make parts, and write nothing of them: several processes can make parts of one
+            folder.
 
     Returns:
-        For each experiment 'done', how much of it is, or why it was left out.
+        For each experiment 'done', how much of it is, or why it was left out; nothing with
+        ``parts_only``.
     """
     sizes = PROFILES[one_of("--profile", profile, PROFILES)].with_seeds(seeds)
     for name in names:
@@ -146,7 +149,8 @@ def reproduce(
         one_of("--problem", problem, regret.TITLES)
     for kind in data:
         one_of("--data", kind, DATA)
-    for option, given in {"--problem": problems, "--data": data, "--line": lines}.items():
+    narrowed = {"--problem": problems, "--data": data, "--line": lines, "--parts": parts_only}
+    for option, given in narrowed.items():
         if finished_only and given:
             raise InvalidInputError(f"{option}: has no meaning with --finished, which runs nothing")
     # In the order of the registry: the claims come last.
@@ -187,6 +191,8 @@ def reproduce(
         for piece in wanted[name]:
             if isinstance(piece, Piece) and piece.problem in to_make and not (data or lines):
                 piece.ensure(work)
+        if parts_only:
+            continue
         work.report(f"{name}: writing")
         outcome[name] = _write(work, experiment, wanted[name], folder / name)
         work.done += 1

@@ -23,9 +23,10 @@ from diffts.problems.images import Images, read_images, stand_in_digits
 from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_versions
 from diffts.reproduction.image_scores import diversity, frechet_distance, masked_rmse
 from diffts.reproduction.pictures import Piece
+from diffts.reproduction.problem_data import SEED
 from diffts.reproduction.specs import IMPERFECT
 from diffts.reproduction.store import Arrays, Made, Part, Told
-from diffts.reproduction.work import SEED, Reproduction
+from diffts.reproduction.work import Reproduction
 
 SHOWN = 40
 DRAWN = 16  # of those, in the picture

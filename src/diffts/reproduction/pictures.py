@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,14 +17,15 @@ from diffts.learning import TrainingConfig, learn_prior
 from diffts.problems import Groups, PopularNiche
 from diffts.problems.groups import hide, recall_precision
 from diffts.problems.maze import IMAGE_SIDE, OPEN, WALL, to_image
+from diffts.reproduction import ablations
 from diffts.reproduction.digests import digest, fingerprint, sampler_versions
-from diffts.reproduction.regret import ABLATION_PROBLEMS, NOISE_LEVELS, TITLES
-from diffts.reproduction.specs import PriorSpec, slug
+from diffts.reproduction.evaluation import PROBLEMS
+from diffts.reproduction.problem_data import SEED
+from diffts.reproduction.regret import TITLES
+from diffts.reproduction.specs import APPENDIX, ARMS, NO_SURE, PriorSpec, slug
 from diffts.reproduction.store import Made, Part, Told
-from diffts.reproduction.work import SEED, Reproduction, exact_errors
+from diffts.reproduction.work import Reproduction, exact_errors
 
-#: In the order of titles; the evaluation's own problem has no such pictures.
-PROBLEMS = tuple(problem for problem in TITLES if problem in NOISE_LEVELS)
 SHOWN = 16  # tasks in a panel
 MIXTURE = 25
 
@@ -72,7 +73,7 @@ def task_pieces(work: Reproduction) -> list[Piece]:
         data = work.problem(problem)
         known, _ = data.past("imperfect")
         exact, imperfect = (work.prior(prior).sample(SHOWN, seed=SEED) for prior in priors)
-        mixture = data.mixture("perfect", MIXTURE).sample(SHOWN, seed=SEED)
+        mixture = data.mixture("perfect", MIXTURE, SEED).sample(SHOWN, seed=SEED)
         seen = np.where(known.mask, known.mean, np.nan)
         return Made(_numbered(data.sets.train, exact, mixture, seen, imperfect), {})
 
@@ -180,7 +181,7 @@ def tell_groups(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told
 
 # --- calibration from imperfect data -------------------------------------------------------------
 
-_CALIBRATION_COLUMNS = ("problem", "learner", "error", "error_first_ten")
+CALIBRATED = {ARMS: "ours", APPENDIX: "the paper's", NO_SURE: "the paper's, λ = 0"}
 
 
 def calibration_pieces(work: Reproduction) -> list[Piece]:
@@ -188,26 +189,47 @@ def calibration_pieces(work: Reproduction) -> list[Piece]:
 
     def make(spec: PriorSpec) -> Made:
         error = tau_error(work.prior(spec), work.problem(spec.problem).sets.calibration)
-        errors = (round(float(values.mean()), 5) for values in (error, error[:10]))
-        row = (spec.problem, spec.learner, *errors)
-        return Made({}, dict(zip(_CALIBRATION_COLUMNS, row, strict=True)))
+        return Made({}, {"error": float(error.mean()), "error_first_ten": float(error[:10].mean())})
 
     pieces = []
-    for problem in PROBLEMS:
-        papers = ("paper", "paper, λ = 0") if problem in ABLATION_PROBLEMS else ()
-        for learner in ("ours", *papers):
-            spec, place = PriorSpec(problem, "imperfect", learner), slug(learner)
-            part = Part(f"{problem}/calibration-{place}", work.prior_part(spec).digest)
-            pieces.append(Piece(problem, part, partial(make, spec), work.rests_on(spec)))
+    for problem, learner in _calibrated():
+        for seed in work.profile.seeds:
+            spec = PriorSpec(problem, "imperfect", learner, seed)
+            place = f"{problem}/calibration/{slug(learner)}-seed{seed}"
+            part = Part(place, work.prior_part(spec).digest)
+            notes = [place, *work.rests_on(spec)]
+            pieces.append(Piece(problem, part, partial(make, spec), notes))
     return pieces
 
 
+def _calibrated() -> Iterator[tuple[str, str]]:
+    """Problems and learners."""
+    for problem in PROBLEMS:
+        for learner in CALIBRATED:
+            if learner != NO_SURE or problem in ablations.PROBLEMS:
+                yield problem, learner
+
+
 def tell_calibration(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told:
-    """Bars of the errors, over all steps and over the first ten."""
-    notes = [work.store.note(piece.part.key) for piece in pieces]
-    rows = [{name: note[name] for name in _CALIBRATION_COLUMNS} for note in notes]
+    """Bars of the errors, over all steps and over the first ten; means over seeds."""
+    rows: list[dict[str, Any]] = []
+    for problem, learner in _calibrated():
+        begin = f"{problem}/calibration/{slug(learner)}-seed"
+        notes = [
+            work.store.note(piece.part.key) for piece in pieces if piece.part.key.startswith(begin)
+        ]
+        if notes:
+            errors = {
+                name: round(float(np.mean([note[name] for note in notes])), 5)
+                for name in ("error", "error_first_ten")
+            }
+            row = {"problem": problem, "learner": learner, "seeds": len(notes)}
+            rows.append(row | errors)
     bars = {
-        f"{TITLES[row['problem']]}, {row['learner']}": (row["error"], row["error_first_ten"])
+        f"{TITLES[row['problem']]}, {CALIBRATED[row['learner']]}": (
+            row["error"],
+            row["error_first_ten"],
+        )
         for row in rows
     }
     label = "relative error of τ from imperfect data"

@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 from diffts.bandits.actions import Actions, ShortestPath
 from diffts.bandits.policies import Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate_side_by_side
-from diffts.diffusion.exact import GaussianMixture
 from diffts.diffusion.prior import DiffusionPrior
-from diffts.experiments.compare import as_known
-from diffts.learning import FactorFit, Lesson, Progress, calibrate, fit_start, learn_priors
-from diffts.learning.fits import fit_diagonal, fit_gaussian, fit_mixture
-from diffts.problems import Bidding, get_problem
+from diffts.learning import Lesson, Progress, calibrate, learn_priors
+from diffts.learning.fits import fit_diagonal, fit_gaussian
+from diffts.problems import Bidding
 from diffts.problems.maze import three_covering_paths
 from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_versions
+from diffts.reproduction.problem_data import FITS_VERSION, REGULARISATION, SEED, ProblemData
 from diffts.reproduction.profile import Profile
 from diffts.reproduction.specs import (
     APPENDIX,
@@ -35,28 +34,20 @@ from diffts.reproduction.specs import (
     CALIBRATED_ON_EXACT,
     DATA,
     MANY,
+    REAL,
     THREE_PATHS,
     PriorSpec,
     Run,
-    in_digests,
-    mixture_name,
     plan_for,
     units_for,
 )
 from diffts.reproduction.store import Arrays, Made, Part, Store
 from diffts.stacking import layout
 
-SEED = 0  # of tasks and corruption; a run's own seed is added for its rewards
-TEST_SEED = 1811  # of the evaluation's test tasks: nobody has looked at them before
-MANY_TASKS = 400  # of them in all
 #: Rounds that are kept of all of them; of the first ones, all recorded rounds.
 LATE_ROUNDS = (40, 100, 300, 1000)
 UCBS = ("ucb1", THREE_PATHS)  # they learn nothing from past tasks
 MIN_PRICES = 50  # real ad slots with fewer prices are left out
-FITS_VERSION = 1  # to be raised when a fit of the baselines or of the factor Gaussian changes
-#: Of mixtures of exact tasks: on development tasks the best on Bidding, as good as any on Popular
-#: and Niche (``python -m benchmarks.mixtures``); not measured on Labeled Arms.
-REGULARISATION = 1e-3
 #: Versions of the policies that play sets of arms (mazes), to be raised, by hand, when what they
 #: play or recommend changes. 2: posteriors of Gaussians and mixtures in full precision; DiffTS
 #: recommends by a posterior mean.
@@ -66,96 +57,6 @@ DEFAULT_RULE_ON_SETS = 2
 
 #: Told a line about the work, the parts that are finished and how many there are.
 Report = Callable[[str, int, int], None]
-
-
-class ProblemData:
-    """A problem, its tasks, what is known of them, and the baselines' fits to that."""
-
-    def __init__(self, name: str, profile: Profile, store: Store) -> None:
-        self.problem, self.store = get_problem(name), store
-        self.actions = self.problem.actions
-        train, calibration, test = profile.sizes or (None, None, None)
-        self.sets = self.problem.split(train, calibration, test, seed=SEED)
-        self.fingerprints = {name: fingerprint(of) for name, of in self.sets._asdict().items()}
-        self.profile = profile
-        #: Test tasks of the evaluation, 'fresh' or 'many'.
-        self.fresh = cache(self._fresh)
-
-    def _fresh(self, name: str) -> NDArray[Any]:
-        """Test tasks of the evaluation ``(N, K)``: of a seed that nothing else has."""
-        many = 2 * self.few_tasks if self.profile.tiny else MANY_TASKS
-        tasks: NDArray[Any] = self.problem.split(1, 1, many, seed=TEST_SEED).test
-        return tasks if name == MANY else tasks[: self.few_tasks]
-
-    @property
-    def few_tasks(self) -> int:
-        """As many test tasks as the paper has."""
-        return self.profile.sizes[2] if self.profile.sizes else self.problem.default_sizes[2]
-
-    def past(self, data: str) -> tuple[Any, Any]:
-        """What is known of training and calibration tasks; the same values every time."""
-        return as_known(self.sets, DATA[data], SEED)
-
-    def digest(self, data: str, *sets: str) -> str:
-        """What is learned from: the problem's law, some of its tasks, how they are observed."""
-        seen, corruption = {name: self.fingerprints[name] for name in sets}, DATA[data]
-        version = None if corruption is None else corruption.version
-        return digest(self.problem.name, self.problem.version, seen, corruption, version)
-
-    def mixture(self, data: str, components: int, seed: int | None = None) -> GaussianMixture:
-        """The mixture fitted to the training tasks; kept, since it can take minutes.
-
-        With a seed that of the evaluation, with its regularisation; without, the older published
-        one.
-        """
-        share = 1e-6 if seed is None or DATA[data] else REGULARISATION
-
-        def fit() -> Made:
-            past = self.past(data)[0]
-            mixture = fit_mixture(past, components, seed or SEED, regularisation=share)
-            large = {"means": mixture.means, "triangles": _triangles(mixture.covariances)}
-            single = {name: values.astype(np.float32) for name, values in large.items()}
-            return Made({}, {}, [{"weights": mixture.weights} | single])
-
-        _, arrays = self._fitted(data, mixture_name(components, seed), fit)
-        if "triangles" in arrays:  # fits kept by earlier versions have whole covariances
-            arrays["covariances"] = _symmetric(arrays.pop("triangles"), arrays["means"].shape[1])
-        return GaussianMixture(**arrays)
-
-    def factors(self, data: str) -> FactorFit:
-        """The factor Gaussian that our procedure starts from; kept like the mixtures."""
-
-        def fit() -> Made:
-            fitted = fit_start(*self.past(data))
-            return Made({}, {"rank": fitted.rank}, [fitted._asdict()])
-
-        _, arrays = self._fitted(data, "factors", fit)
-        if "loadings" not in arrays:  # kept by an earlier version, which did not keep the factors
-            return fit_start(*self.past(data))
-        return FactorFit(**arrays)
-
-    def below(self, data: str) -> FactorFit:
-        """The Gaussian below our network; kept like the mixtures."""
-
-        def fit() -> Made:
-            how = plan_for(self.problem.name, self.profile, ARMS).procedure
-            fitted = fit_start(*self.past(data), how)
-            return Made({}, {"rank": fitted.rank}, [fitted._asdict()])
-
-        return FactorFit(**self._fitted(data, "below", fit)[1])
-
-    def _fitted(self, data: str, what: str, fit: Callable[[], Made]) -> tuple[Any, Arrays]:
-        part = self.fit_part(data, what)
-        self.store.ensure([part], lambda: [fit()])
-        return self.store.note(part.key), self.store.arrays(part.apart[0])
-
-    def fit_part(self, data: str, what: str) -> Part:
-        """The place of a fit; how long it took is kept apart, since fits are large."""
-        name, problem = f"{data}-{what}-v{FITS_VERSION}", self.problem.name
-        fitted_to = self.digest(data, "train", "calibration")
-        if "-seed" in what and DATA[data] is None:
-            fitted_to = digest(fitted_to, REGULARISATION)
-        return Part(f"{problem}/times/fit-{name}", fitted_to, (f"{problem}/fits/{name}",))
 
 
 class Reproduction:
@@ -196,7 +97,7 @@ class Reproduction:
         """Its place, and the digest of how it is learned: changed, it is learned anew."""
         data, plan = self.problem(spec.problem), plan_for(spec.problem, self.profile, spec.learner)
         made_from = digest(
-            in_digests(plan.network_for(data.problem)),
+            plan.network_for(data.problem),
             plan.config if spec.is_exact and spec.learner != ARMS else plan.procedure.settings(),
             spec.learner in CALIBRATED_ON_EXACT,
             data.digest(spec.data, "train", "calibration"),
@@ -213,7 +114,7 @@ class Reproduction:
         for spec in self._unlearned(specs):
             # Ours and the paper's train differently, so nothing is gained side by side; and a
             # killed run keeps what was finished.
-            kind = spec.learner if spec.learner in ("ours", ARMS, APPENDIX) else "paper"
+            kind = spec.learner if spec.learner in (ARMS, APPENDIX) else "ablations"
             groups[spec.problem, spec.is_exact, kind].append(spec)
         for wanted in groups.values():
             kinds = ", ".join(sorted({f"{spec.data} data ({spec.learner})" for spec in wanted}))
@@ -237,8 +138,7 @@ class Reproduction:
             elif spec.is_exact:
                 how |= {"config": plan.config}
             else:
-                start = data.factors(spec.data) if spec.fit else None
-                how |= {"procedure": plan.procedure, "start": start}
+                how |= {"procedure": plan.procedure}
             lessons.append(Lesson(*data.past(spec.data), seed=spec.seed, **how))
         tell = partial(self.tell, data.problem.name)
         priors = learn_priors(lessons, on_progress=tell, **plan.network_for(data.problem))
@@ -260,7 +160,7 @@ class Reproduction:
         else:  # UCB1 learns nothing from past tasks
             past = data.digest(run.data, *([] if run.policy in UCBS else ["train"]))
             learned = digest(run.policy, past, FITS_VERSION, self.profile.sizes)
-            if run.fit_seed is not None and DATA[run.data] is None:
+            if run.components and DATA[run.data] is None:
                 learned = digest(learned, REGULARISATION)
         tasks = self._tasks_fingerprint(run)
         samplers = sampler_versions([run.sampler] if run.prior else [])
@@ -319,31 +219,26 @@ class Reproduction:
             actions=self._actions(first),
             record_every=max(1, horizon // self.profile.records),
             seeds=[SEED + run.seed for run, _ in members],
-            advice=not first.is_fresh,  # which takes many draws
+            advice=False,  # which takes many draws
         )
         made = []
         for (run, _), one in zip(members, played, strict=True):
-            regrets: Arrays = {"regret": one.regret, "simple_regret": one.simple_regret}
-            if run.is_fresh:
-                regrets = {"regret": one.regret[:, : data.few_tasks]}
+            few = one.regret.shape[1] if run.tasks == REAL else data.few_tasks
+            regrets: Arrays = {"regret": one.regret[:, :few]}
             if run.tasks == MANY:
-                late = np.unique(np.searchsorted(one.rounds, np.minimum(LATE_ROUNDS, horizon)))
+                late = late_of(one.rounds)
                 regrets |= {"late_rounds": one.rounds[late], "late_regret": one.regret[late]}
-            arrays = {name: _coarse(values, run) for name, values in regrets.items()}
+            arrays = {name: _coarse(values) for name, values in regrets.items()}
             made.append(Made({"rounds": one.rounds} | arrays, {"run": dataclasses.asdict(run)}))
         return made
 
     def _tasks(self, run: Run) -> NDArray[Any]:
-        data = self.problem(run.problem)
-        if run.is_fresh:
-            return data.fresh(run.tasks)
-        return data.sets.test if run.tasks == "test" else self._real_tasks()
+        return (
+            self._real_tasks() if run.tasks == REAL else self.problem(run.problem).test(run.tasks)
+        )
 
     def _tasks_fingerprint(self, run: Run) -> str:
-        data = self.problem(run.problem)
-        if run.is_fresh:
-            return fingerprint(data.fresh(run.tasks))
-        return data.fingerprints["test"] if run.tasks == "test" else self._real_fingerprint
+        return self._real_fingerprint if run.tasks == REAL else fingerprint(self._tasks(run))
 
     def _policy(self, run: Run) -> Policy:
         data = self.problem(run.problem)
@@ -398,31 +293,25 @@ class Reproduction:
         return real.sample(count, seed=SEED)
 
 
-def _triangles(matrices: NDArray[Any]) -> NDArray[Any]:
-    """The lower triangles of symmetric matrices ``(n, K, K)``, as rows: half of the numbers."""
-    rows, columns = np.tril_indices(matrices.shape[1])
-    triangles: NDArray[Any] = matrices[:, rows, columns]
-    return triangles
+def late_of(rounds: NDArray[Any]) -> NDArray[Any]:
+    """Which records are kept of all tasks."""
+    return np.unique(np.searchsorted(rounds, np.minimum(LATE_ROUNDS, rounds[-1])))
 
 
-def _symmetric(triangles: NDArray[Any], size: int) -> NDArray[Any]:
-    """The matrices ``(n, K, K)`` again."""
-    matrices = np.zeros((len(triangles), size, size), triangles.dtype)
-    rows, columns = np.tril_indices(size)
-    matrices[:, rows, columns] = triangles
-    matrices[:, columns, rows] = triangles
-    return matrices
+def late_records(arrays: Arrays) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Of a run the late rounds, and the regret of all of its tasks at them ``(R, N)``."""
+    if "late_regret" in arrays:
+        return arrays["late_rounds"], np.asarray(arrays["late_regret"], np.float64)
+    late = late_of(arrays["rounds"])
+    return arrays["rounds"][late], np.asarray(arrays["regret"][late], np.float64)
 
 
-def _coarse(values: NDArray[Any], run: Run) -> NDArray[Any]:
-    """Single precision; of the evaluation 11 bits of it (errors of 0.02%), which pack well."""
+def _coarse(values: NDArray[Any]) -> NDArray[Any]:
+    """Single precision, 11 bits of it (errors of 0.02%), which pack well."""
     if values.dtype.kind == "i":
         return values
-    single = values.astype(np.float32)
-    if run.is_fresh:
-        bits = single.view(np.uint32)
-        single = ((bits + 0x800) & np.uint32(0xFFFFF000)).view(np.float32)
-    return single
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + 0x800) & np.uint32(0xFFFFF000)).view(np.float32)
 
 
 def exact_errors(prior: DiffusionPrior, exact: Any, seed: int) -> NDArray[Any]:
