@@ -1,4 +1,4 @@
-"""The tables of docs/evaluation.md, from results/paper/evaluation.json and its neighbours.
+"""The tables of docs/evaluation.md, from results/paper/noise-levels.json and its neighbours.
 
 python -m benchmarks.evaluation_tables
 """
@@ -15,9 +15,9 @@ from diffts.reproduction.evaluation import (
     BASELINES,
     BOTH,
     CONTENDERS,
-    DEFAULT_RULE,
     MAIN_NOISE,
     OURS,
+    OWN,
     PROBLEMS,
 )
 from diffts.reproduction.regret import TITLES
@@ -48,7 +48,7 @@ def panel(panels: list[Json], problem: str, data: str, noise: float) -> Json | N
 
 def races() -> Iterator[str]:
     """Regret at the noise level of the main results: a column for each problem and kind of data."""
-    evaluation = read("evaluation")
+    evaluation = read("noise-levels")
     summaries = {OURS: evaluation["panels"], **evaluation["panels_of"]}
     columns = [
         (problem, data)
@@ -64,7 +64,7 @@ def races() -> Iterator[str]:
         for problem, data in columns:
             own = policy if policy in summaries else OURS
             plot = panel(summaries[own], problem, data, MAIN_NOISE[problem])
-            line = (plot or {"lines": {}})["lines"].get(OURS if policy in CONTENDERS else policy)
+            line = (plot or {"lines": {}})["lines"].get(OWN if policy in CONTENDERS else policy)
             cells.append(with_error(line) if line else "–")
         if any(cell != "–" for cell in cells):
             yield f"| {label_of(policy)} | " + " | ".join(cells) + " |"
@@ -74,7 +74,7 @@ def firsts() -> Iterator[str]:
     """In how many plots each DiffTS is first, among baselines by the paper's rule and by ours."""
     yield "| | baselines | plots | first | by two standard errors |"
     yield "|---|---|---:|---:|---:|"
-    for name, rule in (("evaluation", "as in the paper"), ("same-rule", "by our rule")):
+    for name, rule in (("noise-levels", "as in the paper"), ("same-rule", "by our rule")):
         for label, count in read(name)["first"].items():
             numbers = (count[of] for of in ("plots", "first", "first_by_two_standard_errors"))
             yield f"| {label_of(label)} | {rule} | " + " | ".join(map(str, numbers)) + " |"
@@ -85,9 +85,9 @@ def same_rule() -> Iterator[str]:
     yield "| problem | data | σ̂ | DiffTS | best other | | ratio |"
     yield "|---|---|---:|---:|---|---:|---:|"
     for plot in read("same-rule")["panels"]:
-        others = {name: line for name, line in plot["lines"].items() if name != OURS}
+        others = {name: line for name, line in plot["lines"].items() if name != OWN}
         best = min(others, key=lambda name: others[name]["regret"])
-        ours, other = plot["lines"][OURS], others[best]
+        ours, other = plot["lines"][OWN], others[best]
         policy = label_of(best.partition(":")[0])
         yield (
             f"| {TITLES[plot['problem']].partition(' (')[0]} | {KINDS[plot['data']]} "
@@ -103,13 +103,12 @@ def comparison() -> Iterator[str]:
     for row in read("comparison")["rows"]:
         if row["reference"]:
             continue
-        policy, _, rule = row["policy"].partition(":")
-        told = f"{label_of(policy)}, default rule" if rule == DEFAULT_RULE else label_of(policy)
+        told = label_of(row["policy"])
         gap = f"{row['above_ours']:.1f} ± {row['stderr_of_that']:.1f}"
         yield (
             f"| {TITLES[row['problem']].partition(' (')[0]} | {KINDS[row['data']]} | {told} "
             f"| {row['regret']:.1f} ± {row['stderr']:.1f} | {row['p95']:.1f} "
-            f"| {'–' if policy == OURS and not rule else gap} |"
+            f"| {'–' if row['policy'] == OURS else gap} |"
         )
 
 

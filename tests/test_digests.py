@@ -12,18 +12,16 @@ from diffts.problems import PROBLEMS, Corruption, Groups, PopularNiche, get_prob
 from diffts.problems.images import Images
 from diffts.reproduction import EXPERIMENTS, PROFILES, images, pictures
 from diffts.reproduction.digests import KNOWN, fingerprint
-from diffts.reproduction.specs import ABLATED, PriorSpec, Run, diffts, plan_for
+from diffts.reproduction.specs import APPENDIX, ARMS, PriorSpec, Run, diffts, plan_for
 from diffts.reproduction.store import Made, Store
 from diffts.reproduction.work import Reproduction
 
-#: Not all of their runs have been made; what there is, is in a folder of its own.
-UNFINISHED = ("evaluation", "same-rule", "comparison")
+#: What is finished of the evaluation.
 EVALUATION = Path(__file__).parent.parent / "results" / "evaluation"
 SMOKE, PAPER = PROFILES["smoke"], PROFILES["paper"]
-RESULTS = Path(__file__).parent.parent / "results" / "paper"
 
-RACE = diffts("popular-niche", "perfect", 0.1)
-IMPERFECT = diffts("popular-niche", "imperfect", 0.1)
+RACE = diffts("popular-niche", "perfect", 0.1, APPENDIX)
+IMPERFECT = diffts("popular-niche", "imperfect", 0.1, APPENDIX)
 BASELINE = Run("popular-niche", "perfect", "gts-full", 0.1)
 UCB = Run("popular-niche", "perfect", "ucb1", 0.1)
 RUNS = (RACE, IMPERFECT, BASELINE, UCB)
@@ -77,26 +75,22 @@ def test_the_two_kinds_of_labeled_arms_have_digests_of_their_own(tmp_path):
     assert len({work.prior_part(PriorSpec(name, "perfect")).digest for name in names}) == 2
 
 
-def test_tasks_are_covered_as_far_as_a_run_uses_them(shop):
+def test_tasks_are_covered_as_far_as_a_run_uses_them(shop, monkeypatch):
     before = {run: shop.run_part(run).digest for run in RUNS}
     prior = shop.prior_part(RACE.prior).digest
-    prints = shop.problem("popular-niche").fingerprints
-    prints["test"] = "other tasks"
-    assert all(shop.run_part(run).digest != before[run] for run in RUNS)
-    assert shop.prior_part(RACE.prior).digest == prior  # which never saw them
-    prints["test"] = shop_prints(shop)["test"]
+    data = shop.problem("popular-niche")
+    with monkeypatch.context() as patched:
+        patched.setattr(data, "test", lambda _: np.zeros((3, 200)))
+        assert all(shop.run_part(run).digest != before[run] for run in RUNS)
+        assert shop.prior_part(RACE.prior).digest == prior  # which never saw them
+    prints = data.fingerprints
+    told = dict(prints)
     prints["train"] = "other tasks"
     moved = [shop.run_part(run).digest != before[run] for run in RUNS]
     assert moved == [True, True, True, False]  # UCB1 learns nothing
-    prints["train"] = shop_prints(shop)["train"]
-    prints["calibration"] = "other tasks"
+    prints |= told | {"calibration": "other tasks"}
     moved = [shop.run_part(run).digest != before[run] for run in RUNS]
     assert moved == [True, True, False, False]
-
-
-def shop_prints(shop):
-    sets = shop.problem("popular-niche").sets._asdict()
-    return {name: fingerprint(tasks) for name, tasks in sets.items()}
 
 
 def test_a_generators_version_is_covered(shop, monkeypatch):
@@ -127,8 +121,8 @@ def raise_version(monkeypatch, sampler):
     ("sampler", "moved"),
     [
         ("paper", [True, True, False, False]),
-        ("moment-damped", [False, True, False, False]),  # it scores what was learned
-        ("moment", [False] * 4),
+        ("paper-sampled-noise", [False, True, False, False]),  # of the latents that are kept
+        ("moment-damped", [False] * 4),  # it scores, and nobody chooses by that
     ],
 )
 def test_a_samplers_version_is_covered_where_it_is_used(shop, monkeypatch, sampler, moved):
@@ -139,13 +133,13 @@ def test_a_samplers_version_is_covered_where_it_is_used(shop, monkeypatch, sampl
 
 
 def test_samplers_of_the_procedures():
-    ours = plan_for("popular-niche", PAPER)
-    assert ours.procedure.samplers == {"moment-learned", "moment-damped"}
-    assert ABLATED["paper"].samplers == {"paper", "paper-sampled-noise"}
+    assert plan_for("popular-niche", PAPER, ARMS).procedure.samplers == {"merged"}
+    theirs = plan_for("popular-niche", PAPER, APPENDIX).procedure
+    assert theirs.samplers == {"paper", "paper-sampled-noise"}
 
 
 def test_twenty_groups_know_their_recipe(shop, monkeypatch):
-    (piece,) = pictures.group_pieces(shop)
+    piece, _ = pictures.group_pieces(shop)  # one of each seed
     assert piece.part == pictures.group_pieces(shop)[0].part
     for change in (
         lambda: monkeypatch.setattr(Groups, "version", 99),
@@ -194,56 +188,26 @@ def test_real_slots_are_those_of_the_table_or_the_published_ones(shop, tmp_path,
 @pytest.mark.slow
 def test_a_fit_to_other_tasks_is_made_anew(shop):
     data, store = shop.problem("popular-niche"), shop.store
-    first = data.mixture("perfect", 2)
-    part = data.fit_part("perfect", "mixture2")
-    assert part.apart == ("popular-niche/fits/perfect-mixture2-v1",)  # as it always was
+    first = data.mixture("perfect", 2, 1)
+    part = data.fit_part("perfect", "mixture2-seed1")
     moved = Made({}, {}, [store.arrays(part.apart[0]) | {"means": first.means + 1}])
-    said = {"fitted_to": part.digest}  # as notes of fits called it before
-    store.save(part, moved._replace(note=said))
-    assert np.allclose(data.mixture("perfect", 2).means, first.means + 1)  # taken as it is
-    for said in ({"fitted_to": "others"}, {"recipe": "others"}, {}):
+    store.save(part, moved._replace(note={"recipe": part.digest}))
+    assert np.allclose(data.mixture("perfect", 2, 1).means, first.means + 1)  # taken as it is
+    for said in ({"recipe": "others"}, {}):
         store.save(part, moved._replace(note=said))
-        assert np.allclose(data.mixture("perfect", 2).means, first.means, atol=1e-6)
+        assert np.allclose(data.mixture("perfect", 2, 1).means, first.means, atol=1e-6)
 
 
 # The committed results
-
-
-def test_all_published_parts_are_of_todays_recipes():
-    """Else `diffts reproduce --finished` would leave them out."""
-    shop = Reproduction(PAPER, Store(RESULTS / "parts", PAPER.as_json()))
-    runs = {
-        run
-        for name, experiment in EXPERIMENTS.items()
-        if experiment.panels is not None and name not in UNFINISHED
-        for panel in experiment.panels(PAPER)
-        for line in panel.lines
-        for run in line.runs
-    }
-    assert [run.key for run in sorted(runs) if not shop.is_played(run)] == []
-    for run in runs:
-        told = shop.store.note(run.key)["run"]
-        plain = Run(
-            run.problem, run.data, run.policy, run.noise_std
-        )  # whose other fields are usual
-        assert dataclasses.asdict(plain) | told == dataclasses.asdict(run)
-    priors = {run.prior for run in runs if run.prior}
-    parts = [shop.prior_part(prior)._replace(apart=()) for prior in priors]  # notes alone
-    assert all(shop.store.has(part) for part in parts)
-    for name, count in {"tasks": 4, "calibration": 8, "groups": 1, "mnist": 1}.items():
-        pieces = EXPERIMENTS[name].pieces(shop)
-        assert len(pieces) == count
-        assert all(piece.finished(shop) for piece in pieces)
-    assert EXPERIMENTS["fashion-mnist"].pieces(shop)[0].finished(shop)
-    assert PriorSpec("labeled-arms-common", "perfect") in priors
 
 
 def test_the_evaluations_finished_runs_are_of_todays_recipes():
     shop = Reproduction(PAPER, Store(EVALUATION / "parts", PAPER.as_json()))
     asked = {
         run.key: run
-        for name in UNFINISHED
-        for panel in EXPERIMENTS[name].panels(PAPER)
+        for experiment in EXPERIMENTS.values()
+        if experiment.panels is not None
+        for panel in experiment.panels(PAPER)
         for run in panel.runs
     }
     parts = EVALUATION / "parts"
@@ -252,4 +216,6 @@ def test_the_evaluations_finished_runs_are_of_todays_recipes():
     for key in made:
         run = asked[key]
         assert shop.is_played(run)
-        assert shop.store.note(run.key)["run"] == dataclasses.asdict(run)
+        note = shop.store.note(run.key)
+        assert note["run"] == dataclasses.asdict(run)
+        assert "dirty" not in note["commit"]

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from diffts.problems import get_problem
-from diffts.reproduction import PROFILES, regret, reproduce
+from diffts.reproduction import PROFILES, reproduce
 from diffts.reproduction import evaluation as ev
-from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, Run, plan_for, units_for
+from diffts.reproduction.problem_data import SEED, TEST_SEED
+from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, REAL, Run, plan_for, units_for
 from diffts.reproduction.store import Made, Part, Store
-from diffts.reproduction.work import SEED, TEST_SEED, Reproduction
+from diffts.reproduction.work import Reproduction
 
 PAPER, SMOKE = PROFILES["paper"], PROFILES["smoke"]
 
@@ -28,7 +29,7 @@ def test_eighteen_plots_have_three_diffts_all_baselines_and_three_seeds():
         assert racing == [*ev.CONTENDERS, "ucb1", *paths, *ev.BASELINES]
         for line in panel.lines:
             assert [run.seed for run in line.runs] == [0, 1, 2]
-            assert all(run.is_fresh for run in line.runs)
+            assert {run.tasks for run in line.runs} <= {FRESH, MANY}
 
 
 def test_everybody_in_the_table_plays_all_tasks_by_both_rules():
@@ -36,7 +37,17 @@ def test_everybody_in_the_table_plays_all_tasks_by_both_rules():
         labels = {line.label for line in panel.lines}
         assert {f"{one}:default" for one in ev.BASELINES} < labels
         assert {ev.OURS, ev.OURS_AS_IN_THE_PAPER, *ev.BASELINES} < labels
-        assert {run.tasks for run in panel.runs} == {MANY}
+        few = {run.policy for run in panel.runs if run.tasks != MANY}
+        assert few == (set(ev.regret.MIXTURES) if panel.problem == "maze" else set())
+
+
+def test_real_slots_are_played_by_the_same_policies():
+    panels = ev.real_slot_panels(PAPER)
+    assert len(panels) == 6
+    for panel, simulated in zip(panels, ev.race_panels(PAPER)[8:14], strict=True):
+        assert "real slots" in panel.title
+        assert {run.tasks for run in panel.runs} == {REAL}
+        assert [line.label for line in panel.lines] == [line.label for line in simulated.lines]
 
 
 def test_the_papers_has_nothing_of_ours():
@@ -65,15 +76,9 @@ def test_with_one_rule_all_have_the_same_noise():
         }
 
 
-def test_every_run_has_a_place_of_its_own():
-    asked = (ev.race_panels, ev.same_rule_panels, ev.comparison_panels, regret.noise_level_panels)
-    runs = runs_of(panel for panels in asked for panel in panels(PAPER))
-    assert len({run.key for run in runs}) == len(runs)
-
-
 def test_tasks_are_fresh_and_the_few_are_the_first_of_the_many(tmp_path):
     data = Reproduction(SMOKE, Store(tmp_path, {})).problem("popular-niche")
-    few, many = data.fresh(FRESH), data.fresh(MANY)
+    few, many = data.test(FRESH), data.test(MANY)
     assert (len(few), len(many)) == (3, 6)
     np.testing.assert_array_equal(few, many[:3])
     problem = get_problem("popular-niche")
@@ -98,10 +103,6 @@ def test_a_mixture_is_kept_by_half_of_its_numbers(tmp_path):
     first, again = (data.mixture("perfect", 2, seed=1) for _ in range(2))
     np.testing.assert_array_equal(first.covariances, again.covariances)
     np.testing.assert_array_equal(first.covariances, first.covariances.swapaxes(1, 2))
-    part = data.fit_part("perfect", "mixture2-seed1")  # as an earlier version kept it, whole
-    whole = {"weights": first.weights, "means": first.means, "covariances": first.covariances}
-    data.store.save(part, Made({}, {"recipe": part.digest}, [whole]))
-    np.testing.assert_array_equal(data.mixture("perfect", 2, seed=1).covariances, first.covariances)
     other = data.mixture("perfect", 2, seed=2)
     assert not np.array_equal(first.means, other.means)
 
@@ -109,8 +110,11 @@ def test_a_mixture_is_kept_by_half_of_its_numbers(tmp_path):
 @pytest.mark.slow(seconds=8)
 def test_the_work_can_be_divided_by_data_and_by_line(tmp_path):
     how = {"problems": ["popular-niche"], "data": ["imperfect"], "lines": ["gts-diag"], "seeds": 1}
-    outcome = reproduce(["evaluation", "comparison"], "smoke", tmp_path, **how)
-    assert outcome == dict.fromkeys(("evaluation", "comparison"), "nothing of it is finished")
+    names = ["noise-levels", "comparison"]
+    assert reproduce(names, "smoke", tmp_path, parts_only=True, **how) == {}
+    assert [path.name for path in tmp_path.iterdir()] == ["parts"]
+    outcome = reproduce(names, "smoke", tmp_path, **how)
+    assert outcome == dict.fromkeys(names, "nothing of it is finished")
     made = sorted(path.stem for path in (tmp_path / "parts/popular-niche/runs").iterdir())
     assert made == ["imperfect-gts-diag-sigma0.1-many"]
 
@@ -139,13 +143,14 @@ def test_each_diffts_is_judged_without_the_other_two(work, tmp_path):
     means = {ev.OURS: 1.0, ev.OURS_AS_IN_THE_PAPER: 2.0, ev.THE_PAPERS: 9.0, "gts-full": 3.0}
     played(work, panels, lambda label, _: means.get(label, 5.0) + np.array([0.0, 0.1, 0.2]))
     rows, told = ev.tell(work, panels, tmp_path / "evaluation")
-    all_first = {"plots": 2, "first": 2, "first_by_two_standard_errors": 2}
+    plots = len(panels)
+    all_first = {"plots": plots, "first": plots, "first_by_two_standard_errors": plots}
     assert told["first"][ev.OURS] == told["first"][ev.OURS_AS_IN_THE_PAPER] == all_first
     assert told["first"][ev.THE_PAPERS]["first"] == 0
     for panel in told["panels_of"][ev.THE_PAPERS]:
-        assert panel["ranking"][-1] == ev.OURS  # under this name, in the place of ours
-        assert panel["lines"][ev.OURS]["regret"] == pytest.approx(9.1)
-        assert ev.OURS_AS_IN_THE_PAPER not in panel["lines"]
+        assert panel["ranking"][-1] == ev.OWN  # under this name, in the place of ours
+        assert panel["lines"][ev.OWN]["regret"] == pytest.approx(9.1)
+        assert not {ev.OURS, ev.THE_PAPERS} & set(panel["lines"])
     assert {row["policy"] for row in rows} == {line.label for p in panels for line in p.lines}
     for kind in ev.BOTH:
         assert (tmp_path / f"evaluation-{kind}.png").exists()

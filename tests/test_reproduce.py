@@ -14,13 +14,35 @@ from matplotlib.figure import Figure
 from command_line import diffts as run_command
 from diffts.errors import InvalidInputError
 from diffts.learning import PROCEDURES
-from diffts.reproduction import EXPERIMENTS, PROFILES, judge_claims, regret, reproduce
+from diffts.reproduction import (
+    EXPERIMENTS,
+    PROFILES,
+    ablations,
+    evaluation,
+    judge_claims,
+    regret,
+    reproduce,
+    specs,
+)
 from diffts.reproduction.images import ImageSet
-from diffts.reproduction.specs import Run, diffts
+from diffts.reproduction.specs import (
+    APPENDIX,
+    ARMS,
+    FRESH,
+    NO_EM,
+    NO_SURE,
+    WARM_UPS,
+    Run,
+    diffts,
+    plan_for,
+    sure_of,
+    units_for,
+)
 from diffts.reproduction.store import Made, Part, Store
 from diffts.reproduction.work import Reproduction
 
-SMOKE = PROFILES["smoke"]
+SMOKE, PAPER = PROFILES["smoke"], PROFILES["paper"]
+TINY = specs._TINY_APPENDIX["residual-conv"]
 
 
 @pytest.fixture(autouse=True)
@@ -37,30 +59,42 @@ def store(tmp_path):
 # What is asked for
 
 
-def test_there_are_eighteen_noise_level_plots():
-    panels = regret.noise_level_panels(PROFILES["paper"])
-    assert len(panels) == 18
-    counts = {p: sum(panel.problem == p for panel in panels) for p in regret.NOISE_LEVELS}
-    assert counts == {"popular-niche": 4, "bidding": 6, "maze": 4, "labeled-arms-common": 4}
+def test_main_results_are_among_the_eighteen():
+    main = evaluation.main_panels(PAPER)
+    assert len(main) == 6
+    runs = {run for panel in main for run in panel.runs}
+    assert runs <= {run for panel in evaluation.race_panels(PAPER) for run in panel.runs}
 
 
-def test_every_race_of_the_eighteen_has_all_policies_and_seeds():
-    everyone = ["diffts", "ucb1", "gts-diag", "gts-full", "gmmts-10", "gmmts-25"]
-    for panel in regret.noise_level_panels(PROFILES["paper"]):
-        racing = [line for line in panel.lines if not line.reference]
-        assert [line.label for line in racing] == everyone
+@pytest.mark.parametrize("name", ablations.ABLATIONS)
+def test_ablations_are_of_the_papers_diffts_with_three_seeds(name):
+    """And on both laws of Labeled Arms; the Gaussian beside them where data are imperfect."""
+    panels = EXPERIMENTS[name].panels(PAPER)
+    assert [(p.problem, p.noise_std) for p in panels] == [
+        (problem, noise) for problem in ablations.PROBLEMS for noise in (0.05, 0.1)
+    ]
+    for panel in panels:
         for line in panel.lines:
             assert [run.seed for run in line.runs] == [0, 1, 2]
+            assert {run.tasks for run in line.runs} == {FRESH}
+        learners = {run.learner for run in panel.runs if run.prior}
+        assert ARMS not in learners
+        assert all(units_for(one) is not None for one in learners)
+        assert (panel.lines[-1].label == "gts-full") == (panel.data != "perfect")
+        first = panel.lines[0].runs[0]  # the paper's own, but on noisy data, where it only warms up
+        assert (first.learner == APPENDIX) == (panel.data != "noisy")
 
 
-def test_main_results_have_three_seeds_and_are_among_the_eighteen():
-    main = regret.main_panels(PROFILES["paper"])
-    assert len(main) == 6
-    for panel in main:
-        assert [run.seed for run in panel.lines[0].runs] == [0, 1, 2]
-    runs = {run for panel in main for line in panel.lines for run in line.runs}
-    others = regret.noise_level_panels(PROFILES["paper"])
-    assert runs <= {run for panel in others for line in panel.lines for run in line.runs}
+def test_ablated_learners_change_one_thing():
+    whole = plan_for("popular-niche", PAPER, APPENDIX).procedure
+    ablated = plan_for("labeled-arms", PAPER, NO_SURE).procedure
+    assert dataclasses.replace(whole, sure=0.0) == ablated
+    without = plan_for("popular-niche", PAPER, NO_EM).procedure
+    assert sum(p.steps for p in without.phases()) == sum(p.steps for p in whole.phases()) == 24_000
+    assert [phase.name for phase in without.phases()] == ["warm-up"]
+    for name, sure in WARM_UPS.items():
+        procedure = plan_for("popular-niche", PAPER, name).procedure
+        assert [(p.steps, p.sure) for p in procedure.phases()] == [(15_000, sure)]
 
 
 def test_simulated_slots_are_named_so_everywhere():
@@ -98,14 +132,13 @@ def test_images_of_the_paper_profile_need_their_data(tmp_path):
 def save_run(store, run, regret_of_tasks):
     """A run with one record."""
     values = np.asarray(regret_of_tasks, np.float32)[None]
-    arrays = {"rounds": np.array([10]), "regret": values, "simple_regret": values}
+    arrays = {"rounds": np.array([10]), "regret": values}
     store.save(Part(run.key, ""), Made(arrays, {"seconds": 1.0}))
 
 
 def summary(store, lines, title="a"):
     panel = regret.Panel(title, "maze", "imperfect", 0.1, tuple(lines))
-    curves = {line.label: regret.curve(store, line.runs) for line in lines}
-    return regret.summary_of(panel, curves)
+    return regret.summary_of(panel, regret.curves(store, panel))
 
 
 def test_the_band_has_tasks_and_training_seeds_in_it(store):
@@ -143,7 +176,7 @@ def test_a_summary_says_until_when_the_first_line_was_behind(store):
     curves = ([3.0, 4.0, 5.0, 5.5], [2.0, 4.5, 4.9, 9.0], [0.0] * 4)
     for line, values in zip(lines, curves, strict=True):
         regrets = np.array([values, values]).T  # two tasks alike
-        arrays = {"rounds": np.arange(10, 50, 10), "regret": regrets, "simple_regret": regrets}
+        arrays = {"rounds": np.arange(10, 50, 10), "regret": regrets}
         store.save(Part(line.runs[0].key, ""), Made(arrays, {"seconds": 1.0}))
     panel = summary(store, lines)
     assert panel["best"] == "diffts"  # at the last round
@@ -153,13 +186,14 @@ def test_a_summary_says_until_when_the_first_line_was_behind(store):
 
 
 def test_a_panel_is_shown_with_the_seeds_that_all_of_its_lines_have():
-    panel = regret.race("maze", "perfect", 0.1, (0, 1, 2))
+    panel = evaluation.race("maze", "perfect", 0.1, PAPER)
 
     def finished(is_played):
         return panel.finished(SimpleNamespace(is_played=is_played))
 
     everywhere = finished(lambda run: run.seed != 1)
-    assert [[run.seed for run in line.runs] for line in everywhere.lines] == [[0, 2]] * 6
+    seeds = [[run.seed for run in line.runs] for line in everywhere.lines]
+    assert seeds == [[0, 2]] * len(panel.lines)
     assert finished(lambda run: run.policy != "ucb1") is None
     assert finished(lambda _: True) == panel
 
@@ -182,9 +216,10 @@ def test_a_summary_ranks_those_who_race_and_leaves_references_out(store):
     assert panel["lines"]["diffts"]["stderr_of_that"] == 0.0
     fields = [(x["policy"], x["components"], x["reference"]) for x in panel["lines"].values()]
     assert fields == [("diffts", None, False), ("ucb1", None, False), ("gmmts-10", 10, True)]
-    rows = regret.rows(store, [regret.Panel("a", "maze", "imperfect", 0.1, lines)])
+    panel = regret.Panel("a", "maze", "imperfect", 0.1, lines)
+    rows = regret.rows([panel], [regret.curves(store, panel)])
     assert {row["policy"]: row["regret"] for row in rows} == {
-        "diffts": 4.0, "ucb1": 7.5, "gmmts-10": 1.0,
+        "diffts": 4.0, "ucb1": 7.5, "gmmts-10 (perfect data)": 1.0,
     }  # fmt: skip
 
 
@@ -197,6 +232,7 @@ def test_a_summary_ranks_those_who_race_and_leaves_references_out(store):
         ({"data": ["clean"]}, "--data: unknown 'clean'"),
         ({"names": ["main"], "lines": ["chess"]}, "--line: unknown 'chess'"),
         ({"data": ["perfect"], "finished_only": True}, "--data: has no meaning with --finished"),
+        ({"parts_only": True, "finished_only": True}, "--parts: has no meaning with --finished"),
         ({"seeds": 0}, "--seeds: must be a whole number from 1 to 2"),
         ({"seeds": 3}, "--seeds: must be a whole number from 1 to 2"),
         ({"data_dir": "no-such-folder"}, "--data-dir: no folder"),
@@ -218,11 +254,18 @@ def test_sizes_of_a_profile():
     assert [(p.name, p.steps) for p in small.phases()] == [("warm-up", 2), ("round 1", 2)]
 
 
+def test_what_is_said_of_sure():
+    for learner, sure in ((APPENDIX, 0.1), (NO_SURE, 0.0), (ARMS, None), ("", None)):
+        assert sure_of(Run("maze", "imperfect", "diffts", 0.1, learner)) == sure
+    assert sure_of(diffts("maze", "perfect", 0.1, APPENDIX)) is None
+    assert sure_of(diffts("bidding", "imperfect", 0.1, APPENDIX)) is None  # one for each repeat
+
+
 def test_fewer_seeds_for_a_first_look(tmp_path):
     paper = PROFILES["paper"]
     assert paper.with_seeds(None) == paper.with_seeds(3) == paper
     one = paper.with_seeds(1)
-    panels = [*regret.main_panels(one), *regret.noise_level_panels(one)]
+    panels = [*evaluation.main_panels(one), *EXPERIMENTS["variance"].panels(one)]
     assert {run.seed for p in panels for line in p.lines for run in line.runs} == {0}
     assert paper.command_options == "--profile paper"
     assert one.command_options == "--profile paper --seeds 1"
@@ -240,10 +283,20 @@ def test_a_folder_without_results_is_refused_and_not_made(tmp_path):
 # All of it
 
 
-def check_files(folder, name, options, problems=tuple(regret.TITLES)):
+#: Experiments with several pictures, or with none.
+PICTURES = {
+    "tasks": evaluation.PROBLEMS,
+    "noise-levels": evaluation.BOTH,
+    "same-rule": evaluation.BOTH,
+    "claims": (),
+    "comparison": (),
+}
+
+
+def check_files(folder, name, options, problems=evaluation.PROBLEMS):
     """Rows, summary and pictures of an experiment are there."""
-    pictures = [f"tasks-{p}.png" for p in problems] if name == "tasks" else [f"{name}.png"]
-    pictures = [] if name == "claims" else pictures
+    several = problems if name == "tasks" else PICTURES.get(name)
+    pictures = [f"{name}.png"] if several is None else [f"{name}-{one}.png" for one in several]
     for file in (f"{name}.csv", f"{name}.json", *pictures):
         assert (folder / file).stat().st_size > 100, file
     summary = json.loads((folder / f"{name}.json").read_text())
@@ -289,7 +342,7 @@ def test_an_experiment_on_one_problem_and_nothing_twice(tmp_path, nothing_is_sav
     before = (tmp_path / "variance.csv").read_bytes()
     (tmp_path / "variance.csv").unlink()
     again = reproduce(["variance"], "smoke", tmp_path, problems=["popular-niche"], seeds=1)
-    assert again == {"variance": "2 of 4 plots"}
+    assert again == {"variance": "2 of 6 plots"}
     assert (tmp_path / "variance.csv").read_bytes() == before
 
 
@@ -311,16 +364,16 @@ def test_every_experiment_on_one_problem_and_nothing_twice(tmp_path, nothing_is_
     again = reproduce([], "smoke", tmp_path, problems=["popular-niche"], seeds=1)
     assert again.pop("real-slots").startswith("left out")
     assert again == {
-        "main": "2 of 6 plots", "noise-levels": "4 of 18 plots", "calibration": "3 of 8 plots",
-        "tasks": "1 of 4 plots",
-        **dict.fromkeys(regret.ABLATIONS, "2 of 4 plots"),
+        **dict.fromkeys(("noise-levels", "same-rule", "comparison"), "2 of 8 plots"),
+        "main": "2 of 6 plots", "calibration": "3 of 10 plots", "tasks": "1 of 4 plots",
+        **dict.fromkeys(ablations.ABLATIONS, "2 of 6 plots"),
         **dict.fromkeys(("groups", "mnist", "fashion-mnist", "claims"), "done"),
     }  # fmt: skip
     assert (tmp_path / "main.csv").read_bytes() == before
     verdicts = {v.claim: v for v in judge_claims(tmp_path)}
     assert len(verdicts) == 15
     images = next(v for claim, v in verdicts.items() if claim.startswith("images"))
-    assert images[1:] == ("only of stand-in digits", None)
+    assert images.of_ours == ("only of stand-in digits", None)
 
 
 @pytest.mark.long(reason="all problems with two seeds: thirty trainings, five minutes")
@@ -333,7 +386,7 @@ def test_everything_tiny_and_nothing_twice(tmp_path, nothing_is_saved):
     assert result.returncode == 0, result.stderr[-3000:]
     for name in POSSIBLE:
         check_files(tmp_path, name, "--profile smoke")
-    assert regrets_by_problem(tmp_path / "main.csv") == {"popular-niche", "bidding", "maze"}
+    assert regrets_by_problem(tmp_path / "main.csv") == set(evaluation.MAIN_PROBLEMS)
 
     nothing_is_saved()
     before = (tmp_path / "main.csv").read_bytes()
@@ -348,15 +401,11 @@ def test_everything_tiny_and_nothing_twice(tmp_path, nothing_is_saved):
 def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
     work = Reproduction(SMOKE, Store(tmp_path / "parts", SMOKE.as_json()))
     for run in EXPERIMENTS["variance"].panels(SMOKE)[0].runs:
-        arrays = {
-            "rounds": np.array([10]),
-            "regret": np.ones((1, 3)),
-            "simple_regret": np.ones((1, 3)),
-        }
+        arrays = {"rounds": np.array([10]), "regret": np.ones((1, 3))}
         part = work.run_part(run)
         work.store.save(part, Made(arrays, {"recipe": part.digest, "seconds": 1.0}))
 
-    for key in ("maze/task-vectors", "maze/calibration-ours", "images/mnist-stand-in"):
+    for key in ("maze/task-vectors", "maze/calibration/arms-seed0", "images/mnist-stand-in"):
         work.store.save(Part(key, ""), Made({}, {"recipe": "another than today's"}))
 
     def refuse(*_, **__):
@@ -365,12 +414,13 @@ def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
     for name in ("learn_priors", "simulate_side_by_side"):
         monkeypatch.setattr(f"diffts.reproduction.work.{name}", refuse)
     outcome = reproduce((), "smoke", tmp_path, finished_only=True)
-    assert outcome["variance"] == "1 of 4 plots"
+    assert outcome["variance"] == "1 of 6 plots"
     # The verdict waits for all plots.
     assert json.loads((tmp_path / "variance.json").read_text())["complete"] is False
     (verdict,) = (v for v in judge_claims(tmp_path) if v.claim.startswith("without calibration"))
-    assert verdict.measured.startswith("so far: Labeled Arms (common scale), σ̂ = 0.1: 1.0 against")
-    assert verdict.agrees is None
+    judged = verdict.of_the_papers
+    assert judged.measured.startswith("so far: Popular and Niche, σ̂ = 0.05: 1.0 against")
+    assert judged.agrees is None
     with pytest.raises(InvalidInputError, match="--problem: has no meaning"):
         reproduce((), "smoke", tmp_path, problems=["maze"], finished_only=True)
     nothing = {outcome[name] for name in ("main", "tasks", "calibration", "groups", "mnist")}
@@ -382,7 +432,7 @@ def test_what_is_missing_alone_is_played(tmp_path, monkeypatch):
     """A prior and a run that are there are used as they are."""
     store = Store(tmp_path / "parts", SMOKE.as_json())
     work = Reproduction(SMOKE, store)
-    first = diffts("popular-niche", "perfect", 0.1)
+    first = diffts("popular-niche", "perfect", 0.1, APPENDIX)
     work.play([first])
     note = store.note(first.key)
     prior = store.folder / work.prior_part(first.prior).apart[0] / "config.json"
@@ -396,10 +446,8 @@ def test_what_is_missing_alone_is_played(tmp_path, monkeypatch):
     # Another recipe, and both prior and run are made anew; the baselines' are not touched.
     baseline = Run("popular-niche", "perfect", "gts-diag", 0.1)
     work.play([baseline])
-    monkeypatch.setattr(
-        "diffts.reproduction.specs._TINY",
-        {"residual-mlp": {"width": 8, "n_blocks": 1}},
-    )
+    smaller = specs._TINY_APPENDIX | {"residual-conv": TINY | {"length": 4}}
+    monkeypatch.setattr(specs, "_TINY_APPENDIX", smaller)
     assert not work.is_played(first)
     assert work.is_played(baseline)
     work.play([first])

@@ -91,11 +91,17 @@ def reproduce(
         out.print(table)
     if outcome.get("claims") == "done":
         verdicts = reproduction.judge_claims(folder)
-        table = Table("the paper says", "measured", "agrees", show_lines=True)
-        for claim, measured, agrees in verdicts:
-            table.add_row(claim, measured, {True: "yes", False: "no", None: "-"}[agrees])
+        answers = {True: "yes", False: "no", None: "-"}
+        table = Table("the paper says", show_lines=True)
+        for whose in reproduction.WHOSE:
+            table.add_column(f"{whose} DiffTS")
+            table.add_column("agrees")
+        for claim, *judged in verdicts:
+            cells = ((one.measured, answers[one.agrees]) for one in judged)
+            table.add_row(claim, *(cell for pair in cells for cell in pair))
         out.print(table)
-        out.print(reproduction.tally(verdicts).in_words, highlight=False)
+        for whose, count in reproduction.tally(verdicts).items():
+            out.print(f"{whose}: {count.in_words}", highlight=False)
         if profile == "smoke":
             out.print("Everything was tiny: these verdicts say nothing about the paper.")
     say(f"{time.perf_counter() - started:.0f} s; results in {folder}/")

@@ -57,12 +57,13 @@ def _ours(colour: str, dashes: Dashes = _SOLID, width: float = _THICK) -> Look:
 
 _RED, _ORANGE, _DARK_RED = "#d7301f", "#f0a000", "#7f0000"
 LOOKS = {
-    "diffts": _ours(_RED),
-    "diffts (Thompson)": _ours(_ORANGE, _DASHED),
+    "diffts:default": _ours(_RED),  # our rule, which we advise: no baseline by another one
+    "diffts": _ours(_ORANGE, _DASHED),
     "diffts (paper)": _ours(_DARK_RED, _DASH_DOT),
     "diffts-top-two": _ours("#fc8d6e", _DOTTED),
     "ucb1": Look("#6b6b6b", marker="x"),
     "ucb1-standard": Look("#b3b3b3", marker="+"),
+    "ucb1-three-paths": Look("#9a9a9a", marker="1"),
     "gts-diag": Look("#009e73", marker="^"),
     "gts-full": Look("#0063a8", marker="s"),
     "gts-top-two": Look("#88bbdd", marker="v"),
@@ -142,6 +143,8 @@ def look_of(name: str, *, reference: bool = False) -> Look:
     One without a look of its own gets a spare one that depends on its name.
     """
     policy, rule, is_reference = Name.of(name)
+    if (own := LOOKS.get(f"{policy}:{rule}")) and not (reference or is_reference):
+        return own
     look = LOOKS.get(policy) or VARIANTS.get(policy) or _spare(policy)
     if rule:
         look = look._replace(dashes=_OTHER_RULE)

@@ -25,8 +25,10 @@ from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, REAL, Run
 from diffts.reproduction.store import Store, Told
 from diffts.reproduction.work import UCBS, Reproduction, late_records
 
-OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS = "diffts", "diffts (Thompson)", "diffts (paper)"
-OURS_WITH_GIVEN_NOISE = "diffts (given noise)"
+#: By the names that `compare` has for them; the last has another prior.
+OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS = "diffts:default", "diffts", "diffts (paper)"
+OURS_WITH_GIVEN_NOISE = "diffts:default (given noise)"
+OWN = "diffts"  # in a summary: that of the three which it is about
 CONTENDERS = (OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS)
 PROBLEMS = ("popular-niche", "labeled-arms", "bidding", "maze")
 MAIN_PROBLEMS = ("popular-niche", "bidding", "maze")  # as in the paper
@@ -198,10 +200,10 @@ def _played_on(tasks: str, line: Line) -> Line:
 
 
 def seen_by(panel: Panel, label: str) -> Panel:
-    """The panel with one of the three DiffTS alone, in the first place, under the name DiffTS."""
+    """The panel with one of the three DiffTS alone, in the first place, under the name ``OWN``."""
     others = tuple(line for line in panel.lines if line.label not in CONTENDERS)
     (own,) = (line for line in panel.lines if line.label == label)
-    return dataclasses.replace(panel, lines=(dataclasses.replace(own, label=OURS), *others))
+    return dataclasses.replace(panel, lines=(dataclasses.replace(own, label=OWN), *others))
 
 
 def tell(
@@ -240,7 +242,7 @@ def _summaries(
     found = []
     for panel, known in zip(panels, of, strict=True):
         own = seen_by(panel, label)
-        found.append(summary_of(own, known | {OURS: known[label]}))
+        found.append(summary_of(own, known | {OWN: known[label]}))
     return found
 
 
@@ -251,9 +253,9 @@ def _firsts(summaries: Sequence[dict[str, Any]]) -> dict[str, int]:
         leads = [
             one["above_first_line"] - 2.0 * (one["stderr_of_that"] or 0.0)
             for name, one in summary["lines"].items()
-            if name != OURS and not one["reference"]
+            if name != OWN and not one["reference"]
         ]
-        count["first"] += summary["best"] == OURS
+        count["first"] += summary["best"] == OWN
         count["first_by_two_standard_errors"] += min(leads) > 0.0
     return dict(count)
 

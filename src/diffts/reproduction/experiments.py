@@ -38,8 +38,9 @@ def _tell_claims(work: Reproduction, pieces: Any, path: Path) -> Told:
     """Comes last: it reads what the others wrote."""
     del work, pieces
     verdicts = judge_claims(path.parent)
-    rows = [verdict._asdict() for verdict in verdicts]
-    return rows, {"tally": tally(verdicts)._asdict() | {"claims": len(rows)}, "claims": rows}
+    rows = [verdict.as_row() for verdict in verdicts]
+    counts = {whose: count._asdict() for whose, count in tally(verdicts).items()}
+    return rows, {"tally": counts, "claims": rows}
 
 
 def _images(about: str, name: str) -> Experiment:

@@ -146,10 +146,10 @@ def group_pieces(work: Reproduction) -> list[Piece]:
         "config": TrainingConfig(steps=profile.steps(15_000)),
     }
 
-    def make() -> Made:
-        prior = learn_prior(tasks.train, tasks.calibration, seed=SEED, **learning)
+    def make(seed: int) -> Made:
+        prior = learn_prior(tasks.train, tasks.calibration, seed=seed, **learning)
         evidence = hide(tasks.test, seed=SEED + 1)
-        how: dict[str, Any] = {"seed": SEED, "steps": profile.chain}
+        how: dict[str, Any] = {"seed": seed, "steps": profile.chain}
         drawn, scores = [], {}
         for kind, sampler in _GROUP_SAMPLERS.items():
             drawn.append(prior.posterior_sample(evidence, sampler=sampler, **how))
@@ -167,16 +167,25 @@ def group_pieces(work: Reproduction) -> list[Piece]:
         profile.chain,
         sampler_versions(_GROUP_SAMPLERS.values()),
     )
-    return [Piece("", Part("groups/completions", made_from), make, ["groups/completions"])]
+    places = {seed: f"groups/completions-seed{seed}" for seed in profile.seeds}
+    return [
+        Piece("", Part(place, made_from), partial(make, seed), [place])
+        for seed, place in places.items()
+    ]
 
 
 def tell_groups(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told:
-    """One picture, and recall and precision."""
+    """A picture of the first seed, and recall and precision of all."""
     panels = _titled(work, pieces[0], GROUP_PANELS)
     title = "20 Groups: rows are tasks, columns are arms"
     draw_tasks(panels, path.with_suffix(".png"), title=title)
-    scores = work.store.note(pieces[0].part.key)["scores"]
-    return [{"score": name, "value": value} for name, value in scores.items()], {"scores": scores}
+    found = [work.store.note(piece.part.key)["scores"] for piece in pieces]
+    rows = [
+        {"score": name, "value": float(np.mean([scores[name] for scores in found]))}
+        | {f"training {i}": scores[name] for i, scores in enumerate(found)}
+        for name in found[0]
+    ]
+    return rows, {"scores": {row["score"]: row["value"] for row in rows}, "seeds": len(found)}
 
 
 # --- calibration from imperfect data -------------------------------------------------------------

@@ -151,7 +151,7 @@ def summary_of(panel: Panel, curves: dict[str, Curve]) -> dict[str, Any]:
             "stderr_of_that": float(standard_error(gap)) if gap.size > 1 else None,
             **_fields(run),
             "components": run.components,
-            "sure": sure_of(run.learner),
+            "sure": sure_of(run),
             "reference": line.reference,
         }
     return {

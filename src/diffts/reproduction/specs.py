@@ -189,13 +189,18 @@ def units_for(learner: str) -> Units | None:
     return None if learner == ARMS else _AS_THEY_ARE
 
 
-def sure_of(learner: str) -> float | None:
-    """λ of a learner that learns from imperfect data by the paper's procedure, or a variant."""
-    if learner != APPENDIX and learner not in _ABLATED:
+def sure_of(run: Run) -> float | None:
+    """λ, where a prior learned from imperfect data by the paper's procedure, with one λ."""
+    if run.learner in ("", ARMS) or DATA[run.data] is None:
         return None
-    sure = replace(_PROCEDURE, **_ABLATED.get(learner, {})).sure
-    assert isinstance(sure, float)
-    return sure
+    sure = _changed(run.problem, run.learner).procedure.sure
+    return None if isinstance(sure, tuple) else sure
+
+
+def _changed(problem: str, learner: str) -> LearningPlan:
+    """The paper's plan, with what the ablation changes."""
+    plan = _APPENDIX[problem]
+    return replace(plan, procedure=replace(plan.procedure, **_ABLATED.get(learner, {})))
 
 
 def plan_for(problem: str, profile: Profile, learner: str = ARMS) -> LearningPlan:
@@ -210,8 +215,7 @@ def plan_for(problem: str, profile: Profile, learner: str = ARMS) -> LearningPla
         if "grid" in advice.options:
             tiny |= {"grid": advice.options["grid"] | {"channels": (4,)}}
     else:
-        plan = _APPENDIX[problem]
-        plan = replace(plan, procedure=replace(plan.procedure, **_ABLATED.get(learner, {})))
+        plan = _changed(problem, learner)
         tiny = _TINY_APPENDIX[str(plan.network)]
     return replace(
         plan,

@@ -71,9 +71,7 @@ class Store:
         """Whether a part is finished, and made as it would be made today."""
         if not all(map(self._is_there, (part.key, *part.apart))):
             return False
-        note = self.note(part.key)
-        # As the published notes call it; those of fits say what they were fitted to.
-        return bool(note.get("recipe", note.get("fitted_to")) == part.digest)
+        return bool(self.note(part.key).get("recipe") == part.digest)
 
     def ensure(self, parts: Sequence[Part], make: Callable[[], Iterable[Made]]) -> None:
         """Get or make: parts that are made together, unless all of them are there.
