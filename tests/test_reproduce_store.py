@@ -70,6 +70,21 @@ def test_seconds_are_told_of_the_part_that_took_them(store):
     assert on_the_way >= 0.2
 
 
+def test_seconds_of_an_experiment_are_told_by_what_they_went_into(store):
+    told = {
+        "p/times/a": {"seconds": 5.0, "compiling": 2.0},
+        "p/runs/a": {"seconds": 7.0, "compiling": 1.0},
+        "p/runs/b": {"seconds": 10.0},  # made before parts told it
+        "p/pictures": {"seconds": 1.0, "compiling": 0.5},
+    }
+    for key, note in told.items():
+        store.save(Part(key, ""), Made({}, note))
+    (made,) = store.provenance([*told, "p/runs/a", "p/runs/missing"])
+    assert {name: made[name] for name in ("parts", "seconds")} == {"parts": 4, "seconds": 23.0}
+    shares = {"compiling": 3.5, "learning": 3.0, "playing": 6.0, "drawing": 0.5}
+    assert {name: made[name] for name in shares} == shares
+
+
 def test_parts_are_told_what_of_their_time_went_into_compiling(store):
     def compiled():
         jax.jit(lambda x: jnp.sin(x) @ x + 1811.0)(jnp.ones((7, 7))).block_until_ready()

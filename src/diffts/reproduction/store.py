@@ -25,6 +25,10 @@ Arrays = dict[str, NDArray[Any]]
 Told = tuple[list[dict[str, Any]], dict[str, Any]]
 
 
+#: What is done for a part, by its place.
+_KINDS = {"/times/": "learning", "/runs/": "playing"}
+
+
 def _now() -> NDArray[np.float64]:
     """Seconds on the clock, and seconds that JAX has spent on compiling so far."""
     return np.array([time.perf_counter(), seconds_of_compilation()])
@@ -116,10 +120,11 @@ class Store:
         return DiffusionPrior.load(self.folder / key)
 
     def provenance(self, keys: Iterable[str]) -> list[dict[str, Any]]:
-        """What parts were made with: hardware, versions, seconds of work.
+        """What parts were made with: hardware, versions, seconds of work, and what they went into.
 
         Seconds are those of the parts an experiment rests on, wherever they were made; experiments
-        that share parts each count them.
+        that share parts each count them. Their shares are of those parts that tell how much of
+        their time was compilation.
         """
         made: dict[tuple[str, ...], dict[str, Any]] = {}
         for key in sorted({key for key in keys if self._file(key).exists()}):
@@ -127,7 +132,14 @@ class Store:
             where = {name: note[name] for name in ("device", "jax", "python", "diffts", "commit")}
             entry = made.setdefault(tuple(where.values()), where | {"parts": 0, "seconds": 0.0})
             entry["parts"] += 1
-            entry["seconds"] = round(entry["seconds"] + float(note.get("seconds", 0.0)), 2)
+            seconds = float(note.get("seconds", 0.0))
+            spent = {"seconds": seconds}
+            if "compiling" in note:
+                compiling = float(note["compiling"])
+                kind = next((name for place, name in _KINDS.items() if place in key), "drawing")
+                spent |= {"compiling": compiling, kind: seconds - compiling}
+            for what, value in spent.items():
+                entry[what] = round(entry.get(what, 0.0) + value, 2)
         return list(made.values())
 
     def _file(self, key: str) -> Path:
