@@ -29,7 +29,7 @@ KINDS = {"perfect": "exact", "imperfect": "imperfect"}
 
 
 def main() -> None:
-    for table in (races, firsts, same_rule, comparison):
+    for table in TABLES:
         print("\n".join(table()), end="\n\n")
 
 
@@ -116,6 +116,9 @@ def with_error(line: Json) -> str:
     """Regret and its standard error."""
     return f"{line['regret']:.1f} ± {line['stderr']:.1f}"
 
+
+#: In the order of the page.
+TABLES = (races, firsts, same_rule, comparison)
 
 if __name__ == "__main__":
     main()

@@ -4,13 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks import evaluation_tables as tables
 
 from diffts.problems import get_problem
 from diffts.reproduction import PROFILES, reproduce
 from diffts.reproduction import evaluation as ev
 from diffts.reproduction.problem_data import SEED, TEST_SEED
 from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, REAL, Run, plan_for, units_for
-from diffts.reproduction.store import Made, Part, Store
+from diffts.reproduction.store import Made, Part, Store, write_json
 from diffts.reproduction.work import Reproduction
 
 PAPER, SMOKE = PROFILES["paper"], PROFILES["smoke"]
@@ -196,3 +197,52 @@ def test_the_default_rule_on_sets_has_a_version_of_its_own(work, monkeypatch):
     monkeypatch.setattr("diffts.reproduction.work.DEFAULT_RULE_ON_SETS", 99)
     changed = {key for key, value in digests().items() if value != before[key]}
     assert changed == {("maze", "default")}
+
+
+# Its page
+
+
+@pytest.fixture
+def summaries(work, tmp_path, monkeypatch):
+    """Those of races in which DiffTS by the default rule has 1, by others 2 or 9, and others 5."""
+    means = {ev.OURS: 1.0, ev.OURS_AS_IN_THE_PAPER: 2.0, ev.THE_PAPERS: 9.0}
+    means[ev.OURS_WITH_GIVEN_NOISE] = means[ev.OURS]  # the same runs as of the same rule
+    told = {
+        "noise-levels": (ev.race_panels(SMOKE), ev.tell),
+        "same-rule": (ev.same_rule_panels(SMOKE), ev.tell),
+        "comparison": (ev.comparison_panels(SMOKE), ev.tell_comparison),
+    }
+    for panels, _ in told.values():
+        played(work, panels, lambda label, _: means.get(label, 5.0) + np.array([-1.0, 0.0, 1.0]))
+    for name, (panels, tell) in told.items():
+        write_json(tmp_path / f"{name}.json", tell(work, panels, tmp_path / name)[1])
+    monkeypatch.setattr(tables, "FOLDER", tmp_path)
+
+
+@pytest.mark.usefixtures("summaries")
+def test_tables_of_the_page_are_those_of_the_summaries():
+    races = {line.split(" | ")[0]: line.count("9.0 ± ") for line in tables.races()}
+    assert races["| DiffTS (paper)"] == 8  # four problems, two kinds of data
+    assert "| DiffTS, default rule" in races
+    assert "| UCB1-three-paths" in races
+    wins = list(tables.firsts())
+    assert "| DiffTS, default rule | as in the paper | 8 | 8 | 8 |" in wins
+    assert "| DiffTS (paper) | as in the paper | 8 | 0 | 0 |" in wins
+    assert "| DiffTS, default rule | by our rule | 8 | 8 | 8 |" in wins
+    assert [line[-8:] for line in tables.same_rule()][2:] == ["| 0.20 |"] * 8
+    rows = list(tables.comparison())[2:]
+    own = [row for row in rows if row.endswith("| – |")]
+    assert len(own) == 8
+    assert all("DiffTS, default rule | 1.0 ± " in row for row in own)
+    assert all("(perfect data)" not in row for row in rows)
+
+
+def test_the_page_has_the_tables_of_the_published_files():
+    """Or says that there are none yet."""
+    page = (tables.FOLDER.parent.parent / "docs/evaluation.md").read_text()
+    finished = "panels_of" in json.loads((tables.FOLDER / "noise-levels.json").read_text())
+    assert ("**It is not finished" in page) != finished
+    if finished:
+        for table in tables.TABLES:
+            for line in table():
+                assert line in page
