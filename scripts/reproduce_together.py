@@ -6,11 +6,11 @@ python scripts/reproduce_together.py --out results/paper bidding/perfect/ours ma
 
 A job is what one process makes: of a problem, from one kind of data, the runs of ours, of the
 paper's DiffTS and its ablations, of the mixtures or of the other baselines. Jobs begin in the order
-in which they are named. What is finished is kept when they are stopped; then
+in which they are named. What is finished is kept when they are stopped. At last
 
-diffts reproduce --finished --profile paper --out results/paper
+diffts reproduce --profile paper --out results/paper
 
-writes it. With NVIDIA's MPS (``nvidia-cuda-mps-control -d``) the processes use the GPU at the same
+makes what is no run of a policy (pictures of tasks, τ, groups, images), and writes everything. With NVIDIA's MPS (``nvidia-cuda-mps-control -d``) the processes use the GPU at the same
 time; ``XLA_PYTHON_CLIENT_PREALLOCATE=false`` lets them share its memory.
 """
 
