@@ -1,7 +1,7 @@
 """Make the parts of a reproduction by several processes at once, which share one GPU.
 
 python scripts/reproduce_together.py --list
-python scripts/reproduce_together.py --out results/paper --at-once 6
+python scripts/reproduce_together.py --out results/paper --at-once 2
 python scripts/reproduce_together.py --out results/paper bidding/perfect/ours maze/perfect/others
 
 A job is what one process makes: of a problem, from one kind of data, the runs of ours, of the
@@ -10,8 +10,9 @@ in which they are named. What is finished is kept when they are stopped. At last
 
 diffts reproduce --profile paper --out results/paper
 
-makes what is no run of a policy (pictures of tasks, τ, groups, images), and writes everything. With NVIDIA's MPS (``nvidia-cuda-mps-control -d``) the processes use the GPU at the same
-time; ``XLA_PYTHON_CLIENT_PREALLOCATE=false`` lets them share its memory.
+makes what is no run of a policy (pictures of tasks, τ, groups, images), and writes everything.
+``XLA_PYTHON_CLIENT_PREALLOCATE=false`` lets processes share the memory of a GPU. Two are enough there:
+one compiles while the other computes.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="name the jobs")
     parser.add_argument("--out", type=Path, default=Path("out/reproduce-paper"))
     parser.add_argument("--profile", default="paper", choices=sorted(PROFILES))
-    parser.add_argument("--at-once", type=int, default=4, help="processes")
+    parser.add_argument("--at-once", type=int, default=2, help="processes")
     parser.add_argument("--data-dir", type=Path, help="real data, for real-slots")
     parser.add_argument("--chunk", type=int, default=2**20, help="entries at once; 0: as always")
     parser.add_argument("--alone", action="store_true", help="make the jobs in this process")
