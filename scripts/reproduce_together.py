@@ -11,8 +11,8 @@ in which they are named. What is finished is kept when they are stopped. At last
 diffts reproduce --profile paper --out results/paper
 
 makes what is no run of a policy (pictures of tasks, τ, groups, images), and writes everything.
-``XLA_PYTHON_CLIENT_PREALLOCATE=false`` lets processes share the memory of a GPU. Two are enough there:
-one compiles while the other computes.
+``XLA_PYTHON_CLIENT_PREALLOCATE=false`` lets processes share the memory of a GPU. Two are enough
+there: one compiles while the other computes.
 """
 
 from __future__ import annotations
