@@ -1,4 +1,4 @@
-"""The tables of docs/evaluation.md, from results/paper/noise-levels.json and its neighbours.
+"""The tables of docs/evaluation.md, from results/evaluation/noise-levels.json and its neighbours.
 
 python -m benchmarks.evaluation_tables
 """
@@ -22,7 +22,7 @@ from diffts.reproduction.evaluation import (
 )
 from diffts.reproduction.regret import TITLES
 
-FOLDER = Path(__file__).parent.parent / "results/paper"
+FOLDER = Path(__file__).parent.parent / "results/evaluation"
 Json = dict[str, Any]
 #: As the docs say it.
 KINDS = {"perfect": "exact", "imperfect": "imperfect"}
@@ -98,8 +98,8 @@ def same_rule() -> Iterator[str]:
 
 def comparison() -> Iterator[str]:
     """400 tasks: each policy by both rules, with its tail and its gap to ours."""
-    yield "| problem | data | policy | regret | 95% | above ours |"
-    yield "|---|---|---|---:|---:|---:|"
+    yield "| problem | data | policy | tasks | regret | 95% | above ours |"
+    yield "|---|---|---|---:|---:|---:|---:|"
     for row in read("comparison")["rows"]:
         if row["reference"]:
             continue
@@ -107,7 +107,7 @@ def comparison() -> Iterator[str]:
         gap = f"{row['above_ours']:.1f} ± {row['stderr_of_that']:.1f}"
         yield (
             f"| {TITLES[row['problem']].partition(' (')[0]} | {KINDS[row['data']]} | {told} "
-            f"| {row['regret']:.1f} ± {row['stderr']:.1f} | {row['p95']:.1f} "
+            f"| {row['tasks']} | {row['regret']:.1f} ± {row['stderr']:.1f} | {row['p95']:.1f} "
             f"| {'–' if row['policy'] == OURS else gap} |"
         )
 

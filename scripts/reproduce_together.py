@@ -1,14 +1,14 @@
 """Make the parts of a reproduction by several processes at once, which share one GPU.
 
 python scripts/reproduce_together.py --list
-python scripts/reproduce_together.py --out results/paper --at-once 2
-python scripts/reproduce_together.py --out results/paper bidding/perfect/ours maze/perfect/others
+python scripts/reproduce_together.py --out results/evaluation --at-once 2
+python scripts/reproduce_together.py --out results/evaluation bidding/perfect/ours
 
 A job is what one process makes: of a problem, from one kind of data, the runs of ours, of the
 paper's DiffTS and its ablations, of the mixtures or of the other baselines. Jobs begin in the order
 in which they are named. What is finished is kept when they are stopped. At last
 
-diffts reproduce --profile paper --out results/paper
+diffts reproduce --profile paper --out results/evaluation
 
 makes what is no run of a policy (pictures of tasks, τ, groups, images), and writes everything.
 ``XLA_PYTHON_CLIENT_PREALLOCATE=false`` lets processes share the memory of a GPU. Two are enough
@@ -39,7 +39,7 @@ def all_jobs(profile: str) -> dict[str, Job]:
     for name, experiment in EXPERIMENTS.items():
         for panel in experiment.panels(PROFILES[profile]) if experiment.panels else ():
             for line in panel.lines:
-                if not line.reference:  # those race in another plot
+                if line.runs[0].data == panel.data:  # references and UCB are of other plots
                     job = jobs[f"{panel.problem}/{panel.data}/{whose(line)}"]
                     job["names"].add(name)
                     job["lines"].add(line.label)

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from diffts.diffusion.networks import ArmDenoiser
 from diffts.diffusion.posterior import SAMPLERS
 from diffts.problems import PROBLEMS, Corruption, Groups, PopularNiche, get_problem
 from diffts.problems.images import Images
+from diffts.problems.problem import SuggestedArms
 from diffts.reproduction import EXPERIMENTS, PROFILES, images, pictures
 from diffts.reproduction.digests import KNOWN, fingerprint
 from diffts.reproduction.specs import APPENDIX, ARMS, PriorSpec, Run, diffts, plan_for
@@ -130,6 +132,27 @@ def test_a_samplers_version_is_covered_where_it_is_used(shop, monkeypatch, sampl
     raise_version(monkeypatch, sampler)
     after = [shop.run_part(run).digest for run in RUNS]
     assert [a != b for a, b in zip(before, after, strict=True)] == moved
+
+
+def test_the_length_of_our_chains_is_covered(shop, monkeypatch):
+    """Of runs whose digests are older than that, it is 12 steps."""
+    for profile, moved in ((PAPER, True), (SMOKE, False)):  # SMOKE has one of its own
+        shop.profile = profile
+        ours = diffts("popular-niche", "perfect", 0.1, ARMS, sampler="merged")
+        before = [shop.run_part(run).digest for run in (ours, RACE)]
+        with monkeypatch.context() as patched:
+            patched.setattr(ArmDenoiser, "default_steps", 20)
+            after = [shop.run_part(run).digest for run in (ours, RACE)]
+        assert [a != b for a, b in zip(before, after, strict=True)] == [moved, False]
+
+
+def test_the_gaussian_below_is_covered(shop, monkeypatch):
+    data = shop.problem("popular-niche")
+    before = data.fit_part("perfect", "below").digest
+    assert data.fit_part("imperfect", "below").digest != before
+    monkeypatch.setattr(PopularNiche, "suggested_arms", SuggestedArms({"most_factors": 1}))
+    data.profile = PAPER  # a tiny one has ranks of its own
+    assert data.fit_part("perfect", "below").digest != before
 
 
 def test_samplers_of_the_procedures():

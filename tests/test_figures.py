@@ -143,7 +143,7 @@ def test_all_eyes_can_tell_any_two_curves_apart(eyes):
         ["calibrated", "partly calibrated", "not calibrated"],
         ["λ = 0", "λ = 0.1", "λ = 0.3", "λ = 1", "gts-full"],
         ["with EM", "without EM", "gts-full"],
-        ["EM and SURE", "EM, λ = 0", "SURE, no EM", "our procedure", "gts-full"],
+        ["EM and SURE", "EM, λ = 0", "SURE, no EM", "gts-full"],
     ):
         for one, other in combinations(map(look_of, names), 2):
             assert one.style != other.style, names

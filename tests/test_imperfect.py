@@ -336,6 +336,26 @@ def test_without_noise_the_divergence_term_is_gone():
     equal_weights(with_term.denoiser, without.denoiser, rtol=0, atol=0)
 
 
+@pytest.mark.slow
+def test_without_held_out_scores_the_papers_prior_is_the_same():
+    evidence = observed(gaussian_tasks(60))
+    scored, unscored = (
+        learn_prior(evidence, procedure=tiny("paper", unscored=unscored), options=SMALL)
+        for unscored in (False, True)
+    )
+    equal_weights(scored, unscored, rtol=0, atol=0)  # τ, too
+    first, second = (prior.metadata for prior in (scored, unscored))
+    assert first["procedure"] == second["procedure"]
+    assert first["learning"]["held_out_crps"] > 0
+    assert second["learning"]["held_out_crps"] is None
+    assert second["learning"]["scores"] == []
+    blind = Procedure.named("paper", unscored=True)
+    with pytest.raises(InvalidInputError, match="unscored: patience looks at held-out scores"):
+        dataclasses.replace(blind, patience=1)
+    with pytest.raises(InvalidInputError, match="takes no held-out scores to choose by"):
+        choose_sure(evidence, procedure=blind)
+
+
 def test_procedures_are_had_by_name_with_changes():
     assert Procedure.named("paper", rounds=1).rounds == 1
     with pytest.raises(InvalidInputError, match="procedure: unknown 'paprika'"):

@@ -8,11 +8,11 @@ import json
 import pytest
 
 from diffts.errors import ArtifactError
-from diffts.reproduction import judge_claims, reproduce, tally
+from diffts.reproduction import WHOSE, judge_claims, reproduce, tally
 from diffts.reproduction.claims import Judged, Verdict
-from diffts.reproduction.evaluation import THE_PAPERS
-from diffts.reproduction.specs import APPENDIX, ARMS, NO_EM
-from diffts.reproduction.store import Store
+from diffts.reproduction.evaluation import OWN, THE_PAPERS
+from diffts.reproduction.specs import APPENDIX, NO_EM, NO_SURE
+from diffts.reproduction.store import SUMMARIES_VERSION, Store
 
 #: What lines of ablations are, beside their labels.
 FIELDS = {
@@ -56,7 +56,12 @@ def race(title, problem, regrets, best, data="perfect", noise_std=0.1):
 def write(folder, name, panels, of_the_papers=None, **more):
     """A summary of races."""
     told = {"panels": panels, "panels_of": {THE_PAPERS: of_the_papers or panels}, **more}
-    (folder / f"{name}.json").write_text(json.dumps(told))
+    write_summary(folder, name, told)
+
+
+def write_summary(folder, name, told):
+    versioned = {"version": SUMMARIES_VERSION, **told}
+    (folder / f"{name}.json").write_text(json.dumps(versioned))
 
 
 def ours(folder):
@@ -66,8 +71,8 @@ def ours(folder):
 
 def test_claims_are_judged_by_what_was_measured(tmp_path):
     names = ("popular-niche", "bidding", "maze")
-    regrets = {"diffts": 10.0, "ucb1": 30.0, "gmmts-10": 20.0, "gts-full": 19.0}
-    panels = [race(f"{p} {d}", p, regrets, "diffts", data=d)
+    regrets = {OWN: 10.0, "ucb1": 30.0, "gmmts-10": 20.0, "gts-full": 19.0}
+    panels = [race(f"{p} {d}", p, regrets, OWN, data=d)
               for p in names for d in ("perfect", "imperfect")]  # fmt: skip
     write(tmp_path, "main", panels)
     first, twice, mixture, par, *others = ours(tmp_path)
@@ -82,7 +87,7 @@ def test_claims_are_judged_by_what_was_measured(tmp_path):
         mixture,
         par,
     ]
-    panels[2] = race("bidding perfect", "bidding", {"diffts": 13.0, "gmmts-10": 10.0}, "gmmts-10")
+    panels[2] = race("bidding perfect", "bidding", {OWN: 13.0, "gmmts-10": 10.0}, "gmmts-10")
     write(tmp_path, "main", panels)
     first, _, _, par, *_ = ours(tmp_path)
     assert not first.agrees
@@ -97,22 +102,22 @@ def test_claims_are_judged_by_what_was_measured(tmp_path):
 
 
 def test_each_column_is_judged_by_its_own_races(tmp_path):
-    first = race("a", "maze", {"diffts": 10.0, "ucb1": 30.0}, "diffts")
-    second = race("a", "maze", {"diffts": 40.0, "ucb1": 30.0}, "ucb1")
+    first = race("a", "maze", {OWN: 10.0, "ucb1": 30.0}, OWN)
+    second = race("a", "maze", {OWN: 40.0, "ucb1": 30.0}, "ucb1")
     write(tmp_path, "main", [first] * 6, [second] * 6)
     verdict = judge_claims(tmp_path)[0]
     assert verdict.of_ours == ("first in 6 of 6", True)
     assert verdict.of_the_papers.measured.startswith("first in 0 of 6")
     assert verdict.of_the_papers.agrees is False
     row = verdict.as_row()
-    assert (row["ours: agrees"], row["the paper's: agrees"]) == (True, False)
+    assert [row[f"{whose}: agrees"] for whose in WHOSE] == [False, True]
 
 
 def test_the_mixture_and_the_gaussian_are_compared_on_perfect_data(tmp_path):
     def main(of_mixture, imperfect=30.0):
         panels = [
-            race(f"{p}, {d} data", p, {"diffts": 1.0, "gmmts-10": m, "gmmts-25": 99.0,
-                                       "gts-full": 20.0}, "diffts", data=d)
+            race(f"{p}, {d} data", p, {OWN: 1.0, "gmmts-10": m, "gmmts-25": 99.0,
+                                       "gts-full": 20.0}, OWN, data=d)
             for p in ("popular-niche", "bidding", "maze")
             for d, m in (("perfect", of_mixture), ("imperfect", imperfect))
         ]  # fmt: skip
@@ -132,11 +137,11 @@ def test_noise_levels_are_taken_together_problem_by_problem(tmp_path):
 
     def verdict(elsewhere):
         panels = [
-            race(f"σ̂ = {level}", p, {"diffts": ours, "gmmts-10": other}, "diffts", d, level)
+            race(f"σ̂ = {level}", p, {OWN: ours, "gts-full": other}, OWN, d, level)
             for p, d in ((f"problem {i}", d) for i in range(3) for d in ("perfect", "imperfect"))
             for level, ours, other in ((0.1, 12.0, 11.0), (0.2, 10.0, 15.0), (0.3, 20.0, 30.0))
         ]
-        panels[-1]["lines"]["gmmts-10"]["regret"] = elsewhere
+        panels[-1]["lines"]["gts-full"]["regret"] = elsewhere
         write(tmp_path, "noise-levels", panels)
         return next(v.of_ours for v in judge_claims(tmp_path) if v.claim.startswith("over all"))
 
@@ -144,19 +149,19 @@ def test_noise_levels_are_taken_together_problem_by_problem(tmp_path):
     worse = verdict(9.0)
     assert worse.agrees is False
     assert worse.measured.startswith("smallest in 5 of 6")
-    last = "problem 2, imperfect data: 10.0 (σ̂ = 0.2), gmmts-10 9.0 (σ̂ = 0.3)"
+    last = "problem 2, imperfect data: 10.0 (σ̂ = 0.2), gts-full 9.0 (σ̂ = 0.3)"
     assert worse.measured.endswith(last)
 
 
 def test_agreeing_and_disagreeing_claims_are_counted(tmp_path):
     of_ours = [Judged("", agrees) for agrees in (True, False, None)]
     claims = [Verdict("a", Judged("", True), judged) for judged in of_ours]
-    assert tally(claims) == {"the paper's": (3, 0, 0), "ours": (1, 1, 1)}
-    assert tally(claims)["ours"].in_words == "1 of 3 claims agree, 1 does not, 1 is not decided."
+    assert tally(claims) == dict(zip(WHOSE, ((3, 0, 0), (1, 1, 1)), strict=True))
+    assert tally(claims)[WHOSE[1]].in_words == "1 of 3 claims agree, 1 does not, 1 is not decided."
     reproduce(["claims"], "smoke", tmp_path)
     told = json.loads((tmp_path / "claims.json").read_text())
     nothing = {"agree": 0, "disagree": 0, "undecided": 15}
-    assert told["tally"] == {"the paper's": nothing, "ours": nothing}
+    assert told["tally"] == dict.fromkeys(WHOSE, nothing)
 
 
 def test_a_damaged_summary_or_marker_is_named(tmp_path):
@@ -168,26 +173,28 @@ def test_a_damaged_summary_or_marker_is_named(tmp_path):
         Store(tmp_path, {})
 
 
-def test_references_are_no_mixtures_of_the_race(tmp_path):
-    """From imperfect data: beside mixtures of the same data, and beside those of perfect data."""
+def test_our_mixtures_from_imperfect_data_do_not_race_in_the_papers_claims(tmp_path):
+    """It has none, and compares with those of perfect data."""
 
     def verdicts(same, perfect):
-        regrets = {"diffts": 10.0, "gmmts-10": same, "gmmts-10 (perfect data)": perfect}
-        panel = race("bidding", "bidding", regrets, "diffts", data="imperfect")
-        write(tmp_path, "main", [panel])
-        par, beside_perfect = ours(tmp_path)[3:5]
-        return par.agrees, beside_perfect.agrees
+        regrets = {OWN: 10.0, "gmmts-10": same, "gmmts-10 (perfect data)": perfect, "ucb1": 30.0}
+        panel = race("bidding", "bidding", regrets, "gmmts-10", data="imperfect")
+        write(tmp_path, "main", [panel] * 6)
+        first, _, _, par, beside_perfect = ours(tmp_path)[:5]
+        assert par.agrees is None
+        return first.agrees, beside_perfect.agrees
 
     assert verdicts(10.0, 5.0) == (True, False)
-    assert verdicts(5.0, 10.0) == (False, True)
+    assert verdicts(5.0, 10.0) == (True, True)
 
 
 def test_summaries_of_an_older_version_are_named(tmp_path):
-    panel = race("a", "maze", {"diffts": 1.0, "ucb1": 2.0}, "diffts")
-    del panel["lines"]["ucb1"]["reference"]
-    write(tmp_path, "main", [panel])
-    with pytest.raises(ArtifactError, match=r"main .*no 'reference'.* with --finished"):
-        judge_claims(tmp_path)
+    """Of the first run, say: its ablations were of another network."""
+    for name in ("main", "variance"):
+        write_summary(tmp_path, name, {"panels": [], "version": 1})
+        with pytest.raises(ArtifactError, match=f"{name} written by another diffts"):
+            judge_claims(tmp_path)
+        (tmp_path / f"{name}.json").unlink()
 
 
 def plot(problem, noise_std, **regrets):
@@ -196,12 +203,14 @@ def plot(problem, noise_std, **regrets):
 
 
 def judged(tmp_path, start, **summaries):
+    """Of the paper's DiffTS; ablations say nothing of ours."""
     for name, panels in summaries.items():
         content = panels if isinstance(panels, dict) else {"panels": panels}
-        (tmp_path / f"{name.replace('_', '-')}.json").write_text(json.dumps(content))
+        write_summary(tmp_path, name.replace("_", "-"), content)
     (found,) = (v for v in judge_claims(tmp_path) if v.claim.startswith(start))
-    judged = (found.of_the_papers, found.of_ours)
-    return next((one.agrees for one in judged if one.agrees is not None), None)
+    assert found.of_ours.agrees is None
+    assert found.of_ours.measured.startswith(("does not apply", "not run"))
+    return found.of_the_papers.agrees
 
 
 def test_ablations_are_judged(tmp_path):
@@ -220,18 +229,23 @@ def test_ablations_are_judged(tmp_path):
     for start in ("without calibration", "calibrating the last"):  # our variant is told alone
         assert judged(tmp_path, start, variance=[*variance, common])
     variance = panels(calibrated=50.0, partly_calibrated=60.0, not_calibrated=70.0)
-    assert not judged(tmp_path, "without calibration", variance=variance)
-    assert not judged(tmp_path, "calibrating the last", variance=variance)
+    assert judged(tmp_path, "without calibration", variance=variance) is False
+    assert judged(tmp_path, "calibrating the last", variance=variance) is False
     worse = panels(predicted_noise=50.0, sampled_noise=60.0)
     assert judged(tmp_path, "sampled noise", sampled_noise=worse)
-    assert not judged(
-        tmp_path, "sampled noise", sampled_noise=panels(predicted_noise=50.0, sampled_noise=51.0)
+    assert (
+        judged(
+            tmp_path,
+            "sampled noise",
+            sampled_noise=panels(predicted_noise=50.0, sampled_noise=51.0),
+        )
+        is False
     )
     helps = panels(with_EM=50.0, without_EM=60.0)
     too = [race("a", p, {"EM and SURE": 50.0, "SURE, no EM": 60.0}, None) for p, _ in four]
     assert judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too)
     too[0] = race("a", "labeled-arms", {"EM and SURE": 50.0, "SURE, no EM": 51.0}, None)
-    assert not judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too)
+    assert judged(tmp_path, "EM lowers", incomplete_data=helps, noisy_incomplete_data=too) is False
     sure = [
         race(
             p,
@@ -248,26 +262,20 @@ def test_ablations_are_judged(tmp_path):
     common = race("a", "labeled-arms-common", {"λ = 0": 50.0, "λ = 0.1": 60.0}, None)
     assert judged(tmp_path, "λ = 0.1 helps", noisy_data=[*sure, common])  # our variant
     sure[2] = race("a", "popular-niche", {"λ = 0": 50.0, "λ = 0.1": 45.0}, None)
-    assert not judged(tmp_path, "λ = 0.1 helps", noisy_data=sure)
+    assert judged(tmp_path, "λ = 0.1 helps", noisy_data=sure) is False
 
 
 def test_other_claims_are_judged(tmp_path):
-    def tau(*errors):
-        (tmp_path / "calibration.json").write_text(
-            json.dumps(
-                {
-                    "relative error of τ": [
-                        {"problem": "maze", "learner": learner, "error": e, "error_first_ten": e}
-                        for learner, e in zip((APPENDIX, ARMS), errors, strict=True)
-                    ]
-                }
-            )
-        )
-        (verdict,) = (v for v in judge_claims(tmp_path) if v.claim.startswith("calibration from"))
-        return verdict.of_the_papers.agrees, verdict.of_ours.agrees
+    def tau(error):
+        errors = {APPENDIX: error, NO_SURE: 0.9}  # what is told of λ = 0 does not count
+        rows = [
+            {"problem": "maze", "learner": learner, "error": e, "error_first_ten": e}
+            for learner, e in errors.items()
+        ]
+        return {"relative error of τ": rows}
 
-    assert tau(0.04, 0.06) == (True, False)
-    assert tau(0.06, 0.04) == (False, True)
+    assert judged(tmp_path, "calibration from", calibration=tau(0.04))
+    assert judged(tmp_path, "calibration from", calibration=tau(0.06)) is False
 
     def groups(*values):
         names = [
@@ -276,7 +284,7 @@ def test_other_claims_are_judged(tmp_path):
         return {"scores": dict(zip(names, values, strict=True))}
 
     assert judged(tmp_path, "20 Groups", groups=groups(1.0, 1.0, 0.84, 0.97))
-    assert not judged(tmp_path, "20 Groups", groups=groups(1.0, 1.0, 0.94, 1.0))
+    assert judged(tmp_path, "20 Groups", groups=groups(1.0, 1.0, 0.94, 1.0)) is False
 
     def scores(source, distance):
         one = {"Fréchet distance": distance, "hidden-pixel RMSE": 0.1}
@@ -289,5 +297,5 @@ def test_other_claims_are_judged(tmp_path):
 
     both = {"mnist": scores("mnist", 1.0), "fashion_mnist": scores("fashion_mnist", 2.0)}
     assert judged(tmp_path, "images", **both)
-    assert not judged(tmp_path, "images", **{**both, "mnist": scores("mnist", 9.0)})
+    assert judged(tmp_path, "images", **{**both, "mnist": scores("mnist", 9.0)}) is False
     assert judged(tmp_path, "images", **{**both, "mnist": scores("stand-in digits", 1.0)}) is None

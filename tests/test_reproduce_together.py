@@ -36,6 +36,7 @@ def test_jobs_make_every_run_and_each_learns_what_no_other_does():
         }
     wanted = {run for _, panel in panels() for run in panel.runs}
     assert set().union(*made.values()) == wanted
+    assert sum(map(len, made.values())) == len(wanted)
     learned = [{run.prior for run in runs if run.prior} for runs in made.values()]
     assert sum(map(len, learned)) == len(set().union(*learned))
     fitted = [

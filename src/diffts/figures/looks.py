@@ -74,27 +74,25 @@ LOOKS = {
     "epsilon-greedy": Look("#44aa99", marker="P"),
     "uniform": Look("#000000", marker="*"),
 }
-#: The variants of DiffTS in the ablations: in red what races in the main results, and in orange
-#: the paper's own way to learn from imperfect data.
-_OWN = _ours(_RED, width=_MIDDLE)
-_PAPERS = _ours(_ORANGE, _DASHED, _MIDDLE)
-_WITHOUT = _ours(_DARK_RED, _DASH_DOT, _MIDDLE)
-_LIGHT = _ours("#fdb57a", _DOTTED, _MIDDLE)
+#: What varies in the ablations: the paper's DiffTS as it looks in the races, and cold colours for
+#: what is changed of it.
+_PAPERS = _ours(_DARK_RED, _DASH_DOT, _MIDDLE)
+_CHANGED = _ours("#1b8a7a", _DASHED, _MIDDLE)
+_LESS = _ours("#8064b4", _DOTTED, _MIDDLE)
 VARIANTS = {
-    "predicted noise": _OWN,
-    "sampled noise": _PAPERS,
-    "calibrated": _OWN,
-    "partly calibrated": _PAPERS,
-    "not calibrated": _WITHOUT,
-    "our procedure": _OWN,
+    "predicted noise": _PAPERS,
+    "sampled noise": _CHANGED,
+    "calibrated": _PAPERS,
+    "partly calibrated": _CHANGED,
+    "not calibrated": _LESS,
     "with EM": _PAPERS,
+    "without EM": _CHANGED,
     "EM and SURE": _PAPERS,
-    "EM, λ = 0": _LIGHT,
-    "without EM": _WITHOUT,
-    "SURE, no EM": _WITHOUT,
-    "λ = 0": _LIGHT,
+    "EM, λ = 0": _LESS,
+    "SURE, no EM": _CHANGED,
+    "λ = 0": _LESS,
     "λ = 0.1": _PAPERS,
-    "λ = 0.3": _ours("#b04a10", _DASH_DOT, _MIDDLE),
+    "λ = 0.3": _CHANGED,
     "λ = 1": _ours("#54278f", width=_MIDDLE),
 }
 _SPARE = (

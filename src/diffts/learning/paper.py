@@ -32,6 +32,7 @@ from diffts.diffusion.posterior import (
     reverse_steps,
 )
 from diffts.diffusion.prior import DiffusionPrior
+from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.calibration import calibrate, calibrate_imperfect
 from diffts.learning.objectives import Latents, Observations, Reconstructed
@@ -49,6 +50,8 @@ class PaperProcedure(Procedure):
 
     Attributes:
         impute_with: what stands in missing entries, in the user's units.
+        unscored: take no held-out scores. They choose nothing here, and take their time and a
+            program with the network's Jacobian; the prior is the same.
     """
 
     warmup_steps: int = 15_000
@@ -56,6 +59,17 @@ class PaperProcedure(Procedure):
     inner_steps: int | tuple[int, ...] = 3000
     sure: float | tuple[float, ...] = 0.1
     impute_with: float = 0.5
+    unscored: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unscored and self.patience:
+            raise InvalidInputError("unscored: patience looks at held-out scores")
+
+    @property
+    def takes_scores(self) -> bool:
+        """Unless told not to."""
+        return not self.unscored
 
     def warm_up(self, past: Standardised, phase: Phase, now: DiffusionPrior) -> Reconstructed:
         """Observations, and a constant where there is none."""
@@ -105,7 +119,9 @@ class PaperProcedure(Procedure):
 
     def settings(self) -> dict[str, Any]:
         """Numbers, and words for what is done with them; published digests hold these."""
-        return dataclasses.asdict(self) | {
+        settings = dataclasses.asdict(self)
+        del settings["unscored"]  # which changes nothing
+        return settings | {
             "start": "impute",
             "divergence": "all",
             "weighting": "uniform",

@@ -57,7 +57,7 @@ class Learning:
         self.held_out: HeldOut | None = None
         self.scored: list[int] = []
         if every := how.score_every:
-            if isinstance(how, Procedure) and how.judged_by == "crps":
+            if isinstance(how, Procedure) and how.takes_scores and how.judged_by == "crps":
                 self.held_out = hide(past.calibration, seed=past.seed + 4)
             # Every so many steps of a phase, and at its end.
             for phase, end in zip(self.phases, self.ends, strict=True):
@@ -120,7 +120,7 @@ class Learning:
 
         Before the first held-out score, and without any, the weights as they are.
         """
-        unscored = not bool(jnp.isfinite(state.scores[:, 0]).any())
+        unscored = not self.scored or state.step < self.scored[0]
         if self.how.calibrates_last or unscored or state.best is None:
             denoiser = state.training.average if unscored or state.best is None else state.best
             tau = self.how.calibrate(self.past, denoiser, len(self.scored), final=True)
@@ -130,7 +130,9 @@ class Learning:
         return state.best, state.best_tau
 
     def score(self, denoiser: TrainedDenoiser, tau: Float[Array, "L K"]) -> Score:
-        """Held-out score, standardised."""
+        """Held-out score, standardised; NaN where none is taken."""
+        if not self.how.takes_scores:
+            return Score(*[float("nan")] * len(Score._fields))
         assert isinstance(self.how, Procedure)
         return self.how.score(self.past, self.held_out, self.past.prior(denoiser, tau))
 

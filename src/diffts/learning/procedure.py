@@ -140,6 +140,7 @@ class PlainTraining:
     starts_anew: ClassVar[bool] = False
     score_every: ClassVar[int] = 0
     patience: ClassVar[int] = 0
+    takes_scores: ClassVar[bool] = False
 
     training: TrainingConfig
 
@@ -271,6 +272,11 @@ class Procedure(abc.ABC):
         """How good a prior is by what was held out; drawn in one way for all that are compared."""
         assert held_out is not None
         return score(prior, held_out, seed=past.seed + 2)
+
+    @property
+    def takes_scores(self) -> bool:
+        """Whether held-out scores are taken at all; a procedure that chooses by them must."""
+        return True
 
     @property
     @abc.abstractmethod

@@ -46,6 +46,8 @@ def choose_sure(
     """
     if how.get("network") == "arms":
         raise InvalidInputError("network 'arms' has no weight λ to choose")
+    if not as_procedure(procedure).takes_scores:
+        raise InvalidInputError("procedure: takes no held-out scores to choose by")
     if not candidates:
         raise InvalidInputError("candidates: none given")
     priors: dict[float, DiffusionPrior] = {}

@@ -14,8 +14,9 @@ from diffts.reproduction.specs import APPENDIX, NO_EM, NO_SURE, WARM_UPS, Run, d
 from diffts.reproduction.store import Told
 from diffts.reproduction.work import Reproduction
 
-#: The paper's two; then Labeled Arms with one scale for all tasks.
-PROBLEMS = ("popular-niche", "labeled-arms", "labeled-arms-common")
+#: The paper's two; and Labeled Arms with one scale for all tasks, which is a variant of ours.
+PAPERS = ("popular-niche", "labeled-arms")
+PROBLEMS = (*PAPERS, "labeled-arms-common")
 NOISE_LEVELS = (0.05, 0.1)
 
 

@@ -28,7 +28,7 @@ from diffts.reproduction.work import UCBS, Reproduction, late_records
 #: By the names that `compare` has for them; the last has another prior.
 OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS = "diffts:default", "diffts", "diffts (paper)"
 OURS_WITH_GIVEN_NOISE = "diffts:default (given noise)"
-OWN = "diffts"  # in a summary: that of the three which it is about
+OWN = "own"  # in a summary: that of the three DiffTS which it is about
 CONTENDERS = (OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS)
 PROBLEMS = ("popular-niche", "labeled-arms", "bidding", "maze")
 MAIN_PROBLEMS = ("popular-niche", "bidding", "maze")  # as in the paper

@@ -16,7 +16,7 @@ from diffts.reproduction.pictures import Piece
 from diffts.reproduction.profile import PROFILES, Profile
 from diffts.reproduction.regret import Panel
 from diffts.reproduction.specs import DATA
-from diffts.reproduction.store import Store, Told, write_json, write_rows
+from diffts.reproduction.store import SUMMARIES_VERSION, Store, Told, write_json, write_rows
 from diffts.reproduction.work import Report, Reproduction
 from diffts.validation import one_of
 
@@ -179,6 +179,8 @@ def reproduce(
         run
         for panel in panels
         if panel.problem in to_make and (not data or panel.data in data)
+        # Real slots that were played once are told without their table, and not played.
+        if not panel.needs_data or work.real_slots
         for line in panel.lines
         if not lines or line.label in lines
         for run in line.runs
@@ -210,6 +212,7 @@ def _write(work: Reproduction, experiment: Experiment, wanted: Sequence[Any], pa
     rows, told = experiment.tell(work, finished, path)
     summary: dict[str, Any] = {
         "experiment": path.name,
+        "version": SUMMARIES_VERSION,
         "command": f"diffts reproduce {path.name} {work.profile.command_options}{data}",
         "made_with": work.store.provenance(notes),
     }

@@ -13,8 +13,8 @@ from diffts.diffusion.prior import DiffusionPrior
 from diffts.figures.bars import draw_bars
 from diffts.figures.images import draw_images
 from diffts.figures.tasks import draw_tasks
-from diffts.learning import TrainingConfig, learn_prior
-from diffts.problems import Groups, PopularNiche
+from diffts.learning import Lesson, learn_priors
+from diffts.problems import Groups, PopularNiche, get_problem
 from diffts.problems.groups import hide, recall_precision
 from diffts.problems.maze import IMAGE_SIDE, OPEN, WALL, to_image
 from diffts.reproduction import ablations
@@ -22,7 +22,15 @@ from diffts.reproduction.digests import digest, fingerprint, sampler_versions
 from diffts.reproduction.evaluation import PROBLEMS
 from diffts.reproduction.problem_data import SEED
 from diffts.reproduction.regret import TITLES
-from diffts.reproduction.specs import APPENDIX, ARMS, NO_SURE, PriorSpec, slug
+from diffts.reproduction.specs import (
+    APPENDIX,
+    NO_SURE,
+    PriorSpec,
+    mixture_name,
+    plan_for,
+    slug,
+    units_for,
+)
 from diffts.reproduction.store import Made, Part, Told
 from diffts.reproduction.work import Reproduction, exact_errors
 
@@ -80,9 +88,11 @@ def task_pieces(work: Reproduction) -> list[Piece]:
     pieces = []
     for problem in PROBLEMS:
         priors = [PriorSpec(problem, data) for data in ("perfect", "imperfect")]
-        made_from = "-".join(work.prior_part(prior).digest for prior in priors)
-        part = Part(f"{problem}/task-vectors", made_from)
-        pieces.append(Piece(problem, part, partial(make, problem, priors), [part.key]))
+        mixture = work.problem(problem).fit_part("perfect", mixture_name(MIXTURE, SEED))
+        made_from = [work.prior_part(prior).digest for prior in priors] + [mixture.digest]
+        part = Part(f"{problem}/task-vectors", "-".join(made_from))
+        notes = [part.key, mixture.key, *(key for prior in priors for key in work.rests_on(prior))]
+        pieces.append(Piece(problem, part, partial(make, problem, priors), notes))
     return pieces
 
 
@@ -140,14 +150,13 @@ def group_pieces(work: Reproduction) -> list[Piece]:
     """The paper's network on 20 Groups: completions with predicted and with sampled noise."""
     profile = work.profile
     tasks = Groups().split(*(profile.sizes or _GROUP_SIZES), seed=SEED)
-    learning: dict[str, Any] = {
-        "network": "residual-mlp" if profile.tiny else "residual-conv",
-        "options": {"width": 16} if profile.tiny else None,
-        "config": TrainingConfig(steps=profile.steps(15_000)),
-    }
+    plan, units = plan_for("popular-niche", profile, APPENDIX), units_for(APPENDIX)
+    network = plan.network_for(get_problem("groups"))
 
     def make(seed: int) -> Made:
-        prior = learn_prior(tasks.train, tasks.calibration, seed=seed, **learning)
+        of = (tasks.train, tasks.calibration)
+        lesson = Lesson(*of, config=plan.config, seed=seed, units=units)
+        (prior,) = learn_priors([lesson], **network)
         evidence = hide(tasks.test, seed=SEED + 1)
         how: dict[str, Any] = {"seed": seed, "steps": profile.chain}
         drawn, scores = [], {}
@@ -158,12 +167,14 @@ def group_pieces(work: Reproduction) -> list[Piece]:
             scores[f"precision with {kind} noise"] = precision
         hidden = np.where(np.asarray(evidence.mask), tasks.test, np.nan)
         arrays = _numbered(tasks.train, prior.sample(SHOWN, **how), hidden, *drawn)
-        return Made(arrays, {"scores": scores})
+        return Made(arrays, {"scores": scores, "seed": seed})
 
     made_from = digest(
         Groups.version,
         {name: fingerprint(values) for name, values in tasks._asdict().items()},
-        *learning.values(),
+        network,
+        plan.config,
+        units,
         profile.chain,
         sampler_versions(_GROUP_SAMPLERS.values()),
     )
@@ -179,18 +190,20 @@ def tell_groups(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told
     panels = _titled(work, pieces[0], GROUP_PANELS)
     title = "20 Groups: rows are tasks, columns are arms"
     draw_tasks(panels, path.with_suffix(".png"), title=title)
-    found = [work.store.note(piece.part.key)["scores"] for piece in pieces]
+    notes = [work.store.note(piece.part.key) for piece in pieces]
+    found = {note["seed"]: note["scores"] for note in notes}
     rows = [
-        {"score": name, "value": float(np.mean([scores[name] for scores in found]))}
-        | {f"training {i}": scores[name] for i, scores in enumerate(found)}
-        for name in found[0]
+        {"score": name, "value": float(np.mean([scores[name] for scores in found.values()]))}
+        | {f"seed {seed}": scores[name] for seed, scores in found.items()}
+        for name in next(iter(found.values()))
     ]
     return rows, {"scores": {row["score"]: row["value"] for row in rows}, "seeds": len(found)}
 
 
 # --- calibration from imperfect data -------------------------------------------------------------
 
-CALIBRATED = {ARMS: "ours", APPENDIX: "the paper's", NO_SURE: "the paper's, λ = 0"}
+#: Ours has no say in this: its sampler does not read τ.
+CALIBRATED = {APPENDIX: "λ of the paper", NO_SURE: "λ = 0"}
 
 
 def calibration_pieces(work: Reproduction) -> list[Piece]:

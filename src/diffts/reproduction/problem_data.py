@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from diffts.diffusion.exact import GaussianMixture
 from diffts.experiments.compare import as_known
-from diffts.learning import FactorFit, fit_start
+from diffts.learning import ArmProcedure, FactorFit, fit_start
 from diffts.learning.fits import fit_mixture
 from diffts.problems import get_problem
 from diffts.reproduction.digests import digest, fingerprint
@@ -83,11 +83,17 @@ class ProblemData:
         """The Gaussian below our network; kept like the mixtures."""
 
         def fit() -> Made:
-            how = plan_for(self.problem.name, self.profile).procedure
-            fitted = fit_start(*self.past(data), how)
+            fitted = fit_start(*self.past(data), self._ours)
             return Made({}, {"rank": fitted.rank}, [fitted._asdict()])
 
         return FactorFit(**self._fitted(data, "below", fit))
+
+    @property
+    def _ours(self) -> ArmProcedure:
+        """How our network learns here."""
+        procedure = plan_for(self.problem.name, self.profile).procedure
+        assert isinstance(procedure, ArmProcedure)
+        return procedure
 
     def _fitted(self, data: str, what: str, fit: Callable[[], Made]) -> Arrays:
         part = self.fit_part(data, what)
@@ -98,7 +104,9 @@ class ProblemData:
         """The place of a fit; how long it took is kept apart, since fits are large."""
         name, problem = f"{data}-{what}-v{FITS_VERSION}", self.problem.name
         fitted_to = self.digest(data, "train", "calibration")
-        if what.startswith("mixture") and DATA[data] is None:
+        if what == "below":
+            fitted_to = digest(fitted_to, self._ours.most_factors)
+        elif DATA[data] is None:
             fitted_to = digest(fitted_to, REGULARISATION)
         return Part(f"{problem}/times/fit-{name}", fitted_to, (f"{problem}/fits/{name}",))
 

@@ -18,9 +18,9 @@ class Profile:
     sizes: tuple[int, int, int] | None  # training, calibration, test tasks; None: a problem's own
     horizons: dict[str, int]  # rounds of each problem
     records: int  # rounds at which regret is recorded, about
-    seeds: tuple[int, ...]  # of training and rewards in the races; only the first one elsewhere
+    seeds: tuple[int, ...]  # of training and rewards; pictures and images have the first one
     length: float  # factor of all training steps
-    chain: int | None  # steps of DiffTS's chain; None for all 100
+    chain: int | None  # steps of DiffTS's chain; None: as many as its sampler takes by itself
     tiny: bool  # whether networks are tiny, too
     images: tuple[int, int]  # images to train on; to calibrate on and to judge draws by
     drawn_images: int  # images generated and reconstructed for the scores
@@ -42,11 +42,9 @@ class Profile:
                 judged_tasks=4,
             )
         rounds = min(1, procedure.rounds)
-        sure, sampler = procedure.sure, procedure.sampler
+        sure = procedure.sure
         return dataclasses.replace(
             procedure,
-            # The one of the held-out score: one program less to compile.
-            sampler="moment-damped" if sampler == "moment-learned" else sampler,
             rounds=rounds,
             sure=sure[: 1 + rounds] if isinstance(sure, tuple) else sure,
             warmup_steps=2,

@@ -145,8 +145,9 @@ def slug(text: str) -> str:
 # --- how priors are learned ----------------------------------------------------------------------
 
 #: The paper's networks and training, problem by problem (its appendix on diffusion models).
-#: Nobody looks at held-out scores on the way, and what is missing is imputed as 0.5, as it says.
-_PROCEDURE = replace(PROCEDURES["paper"], score_every=15_000)
+#: There are no held-out scores on the way, and what is missing is imputed as 0.5, as it says.
+_UNSCORED: dict[str, Any] = {"score_every": 15_000, "unscored": True}
+_PROCEDURE = replace(PROCEDURES["paper"], **_UNSCORED)
 _RESIDUAL = LearningPlan("residual-conv", {}, "clean", TrainingConfig(), _PROCEDURE)
 _APPENDIX: dict[str, LearningPlan] = {
     "popular-niche": _RESIDUAL,
@@ -157,7 +158,7 @@ _APPENDIX: dict[str, LearningPlan] = {
         network="unet-1d",
         predicts="noise",
         # At last each task is reconstructed once.
-        procedure=replace(PROCEDURES["ipinyou"], score_every=15_000, draws=1),
+        procedure=replace(PROCEDURES["ipinyou"], **_UNSCORED, draws=1),
     ),
     "maze": replace(_RESIDUAL, network="unet-2d"),
 }
@@ -177,7 +178,7 @@ NO_SURE, NO_EM = f"{APPENDIX}, λ = 0", f"{APPENDIX}, no EM"
 #: the warm-up is as long as the whole.
 _ABLATED: dict[str, dict[str, Any]] = {
     NO_SURE: {"sure": 0.0},
-    NO_EM: {"rounds": 0, "warmup_steps": 24_000, "score_every": 24_000},
+    NO_EM: {"rounds": 0, "warmup_steps": PROCEDURES["paper-without-em"].warmup_steps},
     **{name: {"rounds": 0, "sure": sure} for name, sure in WARM_UPS.items()},
 }
 #: Where the paper's calibration fails, τ is of exact tasks.

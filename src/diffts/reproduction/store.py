@@ -21,6 +21,8 @@ from diffts.errors import ArtifactError, InvalidInputError
 from diffts.files import write_file
 
 Arrays = dict[str, NDArray[Any]]
+#: Of what summaries say, to be raised when claims could no longer be judged by older ones.
+SUMMARIES_VERSION = 2
 #: Rows of a table, and what a summary says beside how it was made.
 Told = tuple[list[dict[str, Any]], dict[str, Any]]
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from diffts.bandits.actions import Actions, ShortestPath
 from diffts.bandits.policies import Ingredients, Policy, make_policy
 from diffts.bandits.simulate import simulate_side_by_side
+from diffts.diffusion.networks import ArmDenoiser
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.learning import Lesson, Progress, calibrate, learn_priors
 from diffts.learning.fits import fit_diagonal, fit_gaussian
@@ -54,6 +55,8 @@ MIN_PRICES = 50  # real ad slots with fewer prices are left out
 SETS_VERSIONS = {"gts-full": 2, "gmmts": 2, "diffts": 2}
 #: Likewise of the default rule, where actions are sets. 2: an arm counts by its moments.
 DEFAULT_RULE_ON_SETS = 2
+#: Steps of our chains in the runs whose digests do not name them.
+CHAIN = 12
 
 #: Told a line about the work, the parts that are finished and how many there are.
 Report = Callable[[str, int, int], None]
@@ -169,6 +172,9 @@ class Reproduction:
         how: list[Any] = [one for one in (run.rule, run.noise) if one not in ("thompson", "")]
         if not data.actions.single_arm and run.rule == "default":
             how.append(DEFAULT_RULE_ON_SETS)
+        steps = self.profile.chain or ArmDenoiser.default_steps
+        if run.learner == ARMS and steps != CHAIN:
+            how.append({"steps": steps})
         played = digest(learned, tasks, samplers, *([version] if version > 1 else []), *how)
         return Part(run.key, f"{played}-rewards{run.seed}" if run.seed else played)
 
