@@ -9,8 +9,9 @@ import pytest
 
 from diffts.errors import ArtifactError
 from diffts.reproduction import WHOSE, judge_claims, reproduce, tally
-from diffts.reproduction.claims import Judged, Verdict
+from diffts.reproduction.claims import Verdict
 from diffts.reproduction.evaluation import OWN, THE_PAPERS
+from diffts.reproduction.judges import Judged
 from diffts.reproduction.specs import APPENDIX, NO_EM, NO_SURE
 from diffts.reproduction.store import SUMMARIES_VERSION, Store
 
