@@ -112,6 +112,8 @@ def main() -> None:
     parser.add_argument("--chunk", type=int, default=2**20, help="entries at once; 0: as always")
     parser.add_argument("--alone", action="store_true", help="make the jobs in this process")
     options = parser.parse_args()
+    if options.at_once < 1:
+        parser.error("--at-once: at least 1")
     jobs = all_jobs(options.profile)
     if options.list:
         print("\n".join(jobs))

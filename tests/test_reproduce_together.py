@@ -59,9 +59,24 @@ def test_two_processes_make_parts_of_one_folder(tmp_path):
         ("labeled-arms-common", "noisy-gts-full-sigma0.05-fresh"),
     ):
         assert (tmp_path / "parts" / problem / "runs" / f"{run}.npz").exists()
+
+
+@pytest.mark.slow(seconds=4)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["maze/perfect/nobodys"], "no job 'maze/perfect/nobodys'; --list names them"),
+        (["--at-once", "0"], "--at-once: at least 1"),
+    ],
+)
+def test_bad_requests_are_refused(tmp_path, arguments, message):
+    out = tmp_path / "out"
     result = subprocess.run(
-        [sys.executable, SCRIPT, *how, "maze/perfect/nobodys"], capture_output=True, text=True,
+        [sys.executable, SCRIPT, "--profile", "smoke", "--out", out, *arguments],
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert result.returncode == 2
-    assert "no job 'maze/perfect/nobodys'; --list names them" in result.stderr
+    assert message in result.stderr
+    assert not out.exists()
