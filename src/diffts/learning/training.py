@@ -148,7 +148,7 @@ def train(
         else:
             every_key = jnp.stack(keys)
             together = _train_blocks(together, own, shared, levels, every_key, config, length)
-            now = unstack(together, len(now))
+            now = _apart(together, len(now))
         for state in now:
             refuse_divergence(float(state.loss), int(state.step))
         yield now
@@ -232,6 +232,10 @@ def _train_blocks(
 
     trained: TrainingState = eqx.filter_vmap(one)(states, own, keys)
     return trained
+
+
+#: One program for all arrays: hundreds of slices, one by one, take as long as twenty steps.
+_apart = eqx.filter_jit(unstack)
 
 
 def _moving_average(
