@@ -163,6 +163,28 @@ def test_each_diffts_is_judged_without_the_other_two(work, tmp_path):
     json.dumps(told)
 
 
+def test_a_plot_waits_for_baselines_and_seeds_but_not_for_the_other_two_diffts(work, tmp_path):
+    first, second = ev.race_panels(SMOKE)[:2]
+    arrays = {"rounds": np.array([10]), "regret": np.arange(3.0)[None]}
+
+    def played_by(panel, leave_out=()):
+        for line in panel.lines:
+            for run in line.runs:
+                if (line.label, run.seed) not in leave_out and line.label not in leave_out:
+                    part = work.run_part(run)
+                    work.store.save(part, Made(arrays, {"recipe": part.digest}))
+
+    played_by(first, leave_out=[(ev.THE_PAPERS, 1), "gts-full"])
+    assert first.finished(work) is None
+    played_by(first, leave_out=[(ev.THE_PAPERS, 1)])
+    played_by(second)
+    panels = [first.finished(work), second.finished(work)]
+    assert panels[0].lines == tuple(one for one in first.lines if one.label != ev.THE_PAPERS)
+    assert panels[1] == second
+    _, told = ev.tell(work, panels, tmp_path / "noise-levels")
+    assert [told["first"][label]["plots"] for label in ev.CONTENDERS] == [2, 2, 1]
+
+
 def test_a_lead_counts_by_two_standard_errors_of_its_own(work, tmp_path):
     panels = ev.race_panels(SMOKE)[:1]
     noisy = np.array([-30.0, 0.0, 30.0])

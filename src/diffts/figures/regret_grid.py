@@ -27,6 +27,8 @@ from diffts.figures.style import (
 
 #: A curve that ends above so many times the best one leaves the picture.
 OFF_SCALE = 4.0
+#: One that ends so little above the top stays in it.
+JUST_ABOVE = 1.2
 MOST_ACROSS = 4  # panels beside each other: more would be too small to read
 #: Of a panel in inches: its width where there is room, and its height without what stands above.
 _WIDTH, _HEIGHT = 2.4, 1.45
@@ -56,9 +58,14 @@ class GridPanel(NamedTuple):
 
     @property
     def top(self) -> float:
-        """What is above is cut off; half of the curves, at least, stay in the picture."""
+        """What is above is cut off; half of the curves, at least, stay in the picture.
+
+        So do those that would leave it only just.
+        """
         ends = sorted(float(one.mean[-1]) for one in self.curves)
-        return max(OFF_SCALE * ends[0], 1.1 * ends[(len(ends) - 1) // 2])
+        top = max(OFF_SCALE * ends[0], 1.1 * ends[(len(ends) - 1) // 2])
+        just_above = [end for end in ends if top < end <= JUST_ABOVE * top]
+        return 1.05 * max(just_above) if just_above else top
 
     @property
     def leaving(self) -> list[GridCurve]:

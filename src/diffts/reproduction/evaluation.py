@@ -66,7 +66,7 @@ def tasks_of(problem: str, noise: float, policy: str = "") -> str:
 
 
 def contender(label: str, problem: str, data: str, noise: float, seeds: Sequence[int]) -> Line:
-    """One of the three DiffTS."""
+    """One of the three DiffTS; the other two can be missing where ours is told."""
     how: dict[str, Any] = _OURS | {"tasks": tasks_of(problem, noise)}
     if label == THE_PAPERS:  # its chains are long: it plays as many tasks as the paper has
         how |= {"learner": APPENDIX, "sampler": "paper", "tasks": FRESH}
@@ -76,7 +76,7 @@ def contender(label: str, problem: str, data: str, noise: float, seeds: Sequence
             how |= {"noise": OUR_NOISE[problem], "tasks": MANY}
             noise = 0.0
     runs = (Run(problem, data, "diffts", noise, seed=seed, **how) for seed in seeds)
-    return Line(label, tuple(runs))
+    return Line(label, tuple(runs), spare=label != OURS)
 
 
 def baseline(
@@ -212,7 +212,7 @@ def tell(
     """Rows, summaries and a picture for each kind of data; how often each DiffTS is first.
 
     Summaries are those of *ours*; ``panels_of`` has those of the other two, each in the place of
-    ours and without the other two. Few panels are in one picture, a row for each kind of data.
+    ours and without the other two, where they were played. Few panels are in one picture, a row for each kind of data.
     """
     of = [regret.curves(work.store, panel) for panel in panels]
     rows: dict[str, list[GridPanel]] = {data: [] for data in BOTH}
@@ -241,8 +241,9 @@ def _summaries(
 ) -> list[dict[str, Any]]:
     found = []
     for panel, known in zip(panels, of, strict=True):
-        own = seen_by(panel, label)
-        found.append(summary_of(own, known | {OWN: known[label]}))
+        if label in known:
+            own = seen_by(panel, label)
+            found.append(summary_of(own, known | {OWN: known[label]}))
     return found
 
 

@@ -224,5 +224,5 @@ def _write(work: Reproduction, experiment: Experiment, wanted: Sequence[Any], pa
     if finished == wanted:
         return "done"
     fewer = sum(one not in wanted for one in finished)
-    some = f", {fewer} without all seeds yet" if fewer else ""
+    some = f", {fewer} without all seeds or lines yet" if fewer else ""
     return f"{summary['plots']} plots{some}"

@@ -31,7 +31,7 @@ def of_races(judge: Judge, whose: str) -> Judge:
     """A judge of races, told of those with one of the two DiffTS and the paper's baselines."""
 
     def judge_one(summary: Json) -> Judged:
-        panels = summary["panels_of"][whose] if whose == THE_PAPERS else summary["panels"]
+        panels = summary["panels_of"].get(whose, []) if whose == THE_PAPERS else summary["panels"]
         return judge(summary | {"panels": [_as_in_the_paper(panel) for panel in panels]})
 
     return judge_one

@@ -35,6 +35,7 @@ class Line:
     label: str  # as in the legend: a policy's name, or what is varied
     runs: tuple[Run, ...]  # the same run with different seeds, of the training and of the rewards
     reference: bool = False  # shown, but not in the race: it was given more than the others
+    spare: bool = False  # what the others show holds without it: a plot is told before it is played
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,12 +63,18 @@ class Panel:
         return [key for run in self.runs for key in work.rests_on(run)]
 
     def finished(self, work: Reproduction) -> Panel | None:
-        """With the seeds that all of its lines have been played with; None if there is none."""
-        played = ({run.seed for run in line.runs if work.is_played(run)} for line in self.lines)
-        seeds = set.intersection(*played)
+        """With the seeds that all lines that it needs were played with; None if there is none.
+
+        A spare line is there when it has all of these seeds.
+        """
+        played = {
+            line: {run.seed for run in line.runs if work.is_played(run)} for line in self.lines
+        }
+        seeds = set.intersection(*(of for line, of in played.items() if not line.spare))
         lines = tuple(
             dataclasses.replace(line, runs=tuple(run for run in line.runs if run.seed in seeds))
-            for line in self.lines
+            for line, of in played.items()
+            if seeds <= of
         )
         return dataclasses.replace(self, lines=lines) if seeds else None
 
