@@ -1,4 +1,4 @@
-"""The tables of docs/evaluation.md, from results/evaluation/noise-levels.json and its neighbours.
+"""The tables of docs/reproduction.md and docs/evaluation.md, from the summaries in results/paper.
 
 python -m benchmarks.evaluation_tables
 """
@@ -6,31 +6,37 @@ python -m benchmarks.evaluation_tables
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from diffts.figures.style import label_of
+from diffts.reproduction.claims import WHOSE
 from diffts.reproduction.evaluation import (
     BASELINES,
     BOTH,
     CONTENDERS,
     MAIN_NOISE,
     OURS,
+    OURS_AS_IN_THE_PAPER,
+    OURS_WITH_GIVEN_NOISE,
     OWN,
     PROBLEMS,
 )
 from diffts.reproduction.regret import TITLES
 
-FOLDER = Path(__file__).parent.parent / "results/evaluation"
+FOLDER = Path(__file__).parent.parent / "results/paper"
 Json = dict[str, Any]
 #: As the docs say it.
 KINDS = {"perfect": "exact", "imperfect": "imperfect"}
 
 
 def main() -> None:
-    for table in TABLES:
-        print("\n".join(table()), end="\n\n")
+    for page, tables in TABLES.items():
+        print(f"## {page}", end="\n\n")
+        for table in tables:
+            print("\n".join(table()), end="\n\n")
 
 
 def read(name: str) -> Json:
@@ -52,13 +58,10 @@ def races() -> Iterator[str]:
     summaries = {OURS: evaluation["panels"], **evaluation["panels_of"]}
     columns = [
         (problem, data)
-        for problem in PROBLEMS
-        for data in BOTH
+        for problem, data in _columns()
         if panel(evaluation["panels"], problem, data, MAIN_NOISE[problem])
     ]
-    names = (f"{TITLES[p].partition(' (')[0]}, {KINDS[data]}" for p, data in columns)
-    yield "| policy | " + " | ".join(names) + " |"
-    yield "|---|" + "---:|" * len(columns)
+    yield from _header("policy", columns)
     for policy in (*CONTENDERS, *reversed(BASELINES), "ucb1", "ucb1-three-paths"):
         cells = []
         for problem, data in columns:
@@ -90,26 +93,78 @@ def same_rule() -> Iterator[str]:
         ours, other = plot["lines"][OWN], others[best]
         policy = label_of(best.partition(":")[0])
         yield (
-            f"| {TITLES[plot['problem']].partition(' (')[0]} | {KINDS[plot['data']]} "
+            f"| {_problem(plot['problem'])} | {KINDS[plot['data']]} "
             f"| {plot['noise_std']:g} | {with_error(ours)} | {policy} | {with_error(other)} "
             f"| {ours['regret'] / other['regret']:.2f} |"
         )
 
 
 def comparison() -> Iterator[str]:
-    """400 tasks: each policy by both rules, with its tail and its gap to ours."""
-    yield "| problem | data | policy | tasks | regret | 95% | above ours |"
-    yield "|---|---|---|---:|---:|---:|---:|"
-    for row in read("comparison")["rows"]:
-        if row["reference"]:
+    """400 tasks: every policy by both rules, a column for each problem and kind of data."""
+    rows = {
+        (row["policy"], row["problem"], row["data"]): row
+        for row in read("comparison")["rows"]
+        if not row["reference"]
+    }
+    columns = [c for c in _columns() if (OURS, *c) in rows]
+    yield from _header("policy", columns)
+    rules = [(name, f"{name}:default") for name in (OURS_AS_IN_THE_PAPER, *reversed(BASELINES))]
+    policies = [OURS, OURS_WITH_GIVEN_NOISE, *(name for both in rules for name in both), "ucb1"]
+    for policy in dict.fromkeys((*policies, "ucb1-three-paths")):
+        found = [rows.get((policy, *column)) for column in columns]
+        if any(found):
+            cells = (with_error(row) if row else "–" for row in found)
+            yield f"| {label_of(policy)} | " + " | ".join(cells) + " |"
+
+
+def closest() -> Iterator[str]:
+    """400 tasks: ours beside the best other prior by any rule, with tails."""
+    yield "| problem | data | DiffTS | best other prior | | gap | 95% of tasks below |"
+    yield "|---|---|---:|---|---:|---:|---:|"
+    for problem, data in _columns():
+        rows = [
+            row
+            for row in read("comparison")["rows"]
+            if (row["problem"], row["data"]) == (problem, data) and not row["reference"]
+        ]
+        if not rows:
             continue
-        told = label_of(row["policy"])
-        gap = f"{row['above_ours']:.1f} ± {row['stderr_of_that']:.1f}"
+        (ours,) = (row for row in rows if row["policy"] == OURS)
+        others = (row for row in rows if not row["policy"].startswith("diffts"))
+        best = min(others, key=lambda row: float(row["regret"]))
         yield (
-            f"| {TITLES[row['problem']].partition(' (')[0]} | {KINDS[row['data']]} | {told} "
-            f"| {row['tasks']} | {row['regret']:.1f} ± {row['stderr']:.1f} | {row['p95']:.1f} "
-            f"| {'–' if row['policy'] == OURS else gap} |"
+            f"| {_problem(problem)} | {KINDS[data]} | {with_error(ours)} | "
+            f"{label_of(best['policy'])} | {with_error(best)} | "
+            f"{best['above_ours']:.1f} ± {best['stderr_of_that']:.1f} | "
+            f"{ours['p95']:.0f}, {best['p95']:.0f} |"
         )
+
+
+def claims() -> Iterator[str]:
+    """What the paper says, and in how many cases it holds of the paper's DiffTS and of ours."""
+    yield "| the paper says | " + " | ".join(WHOSE) + " |"
+    yield "|---|---|---|"
+    for row in read("claims")["claims"]:
+        cells = [re.sub(r" \([^()]*\)", "", row["claim"])]
+        for whose in WHOSE:
+            agrees, holds = row[f"{whose}: agrees"], row[f"{whose}: holds"]
+            verdict = {True: "yes", False: "no", None: "so far"}[agrees]
+            cells.append(f"{verdict}, {holds}" if holds else "–")
+        yield "| " + " | ".join(cells) + " |"
+
+
+def _columns() -> list[tuple[str, str]]:
+    return [(problem, data) for problem in PROBLEMS for data in BOTH]
+
+
+def _problem(name: str) -> str:
+    return TITLES[name].partition(" (")[0]
+
+
+def _header(first: str, columns: list[tuple[str, str]]) -> Iterator[str]:
+    names = (f"{_problem(problem)}, {KINDS[data]}" for problem, data in columns)
+    yield f"| {first} | " + " | ".join(names) + " |"
+    yield "|---|" + "---:|" * len(columns)
 
 
 def with_error(line: Json) -> str:
@@ -117,8 +172,11 @@ def with_error(line: Json) -> str:
     return f"{line['regret']:.1f} ± {line['stderr']:.1f}"
 
 
-#: In the order of the page.
-TABLES = (races, firsts, same_rule, comparison)
+#: By the page that has them, in its order.
+TABLES = {
+    "docs/reproduction.md": (races, claims),
+    "docs/evaluation.md": (firsts, same_rule, comparison, closest),
+}
 
 if __name__ == "__main__":
     main()

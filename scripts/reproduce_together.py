@@ -1,14 +1,14 @@
 """Make the parts of a reproduction by several processes at once, which share one GPU.
 
 python scripts/reproduce_together.py --list
-python scripts/reproduce_together.py --out results/evaluation --at-once 2
-python scripts/reproduce_together.py --out results/evaluation bidding/perfect/ours
+python scripts/reproduce_together.py --out results/paper --at-once 2
+python scripts/reproduce_together.py --out results/paper bidding/perfect/ours
 
 A job is what one process makes: of a problem, from one kind of data, the runs of ours, of the
 paper's DiffTS and its ablations, of the mixtures or of the other baselines. Jobs begin in the order
 in which they are named. What is finished is kept when they are stopped. At last
 
-diffts reproduce --profile paper --out results/evaluation
+diffts reproduce --profile paper --out results/paper
 
 makes what is no run of a policy (pictures of tasks, τ, groups, images), and writes everything.
 ``XLA_PYTHON_CLIENT_PREALLOCATE=false`` lets processes share the memory of a GPU. Two are enough

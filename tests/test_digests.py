@@ -19,7 +19,7 @@ from diffts.reproduction.store import Made, Store
 from diffts.reproduction.work import Reproduction
 
 #: What is finished of the evaluation.
-EVALUATION = Path(__file__).parent.parent / "results" / "evaluation"
+EVALUATION = Path(__file__).parent.parent / "results" / "paper"
 SMOKE, PAPER = PROFILES["smoke"], PROFILES["paper"]
 
 RACE = diffts("popular-niche", "perfect", 0.1, APPENDIX)

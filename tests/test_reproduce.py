@@ -416,7 +416,8 @@ def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
     outcome = reproduce((), "smoke", tmp_path, finished_only=True)
     assert outcome["variance"] == "1 of 6 plots"
     # The verdict waits for all plots.
-    assert json.loads((tmp_path / "variance.json").read_text())["complete"] is False
+    told = json.loads((tmp_path / "variance.json").read_text())
+    assert told["lacks"] == ["calibrated", "not calibrated", "partly calibrated"]
     (verdict,) = (v for v in judge_claims(tmp_path) if v.claim.startswith("without calibration"))
     judged = verdict.of_the_papers
     assert judged.measured.startswith("so far: Popular and Niche, σ̂ = 0.05: 1.0 against")

@@ -77,7 +77,8 @@ def test_claims_are_judged_by_what_was_measured(tmp_path):
               for p in names for d in ("perfect", "imperfect")]  # fmt: skip
     write(tmp_path, "main", panels)
     first, twice, mixture, par, *others = ours(tmp_path)
-    assert (first.measured, first.agrees) == ("first in 6 of 6", True)
+    assert first == ("first in 6 of 6", True, "6 of 6")
+    assert [one.holds for one in (twice, mixture, par)] == ["4 of 4", "2 of 2", "1 of 1"]
     assert twice.agrees
     assert mixture.agrees
     assert par.agrees
@@ -94,12 +95,16 @@ def test_claims_are_judged_by_what_was_measured(tmp_path):
     assert not first.agrees
     assert "first in 5 of 6; not in bidding perfect: 13.0, gmmts-10 10.0" in first.measured
     assert not par.agrees  # three standard errors worse
-    write(tmp_path, "main", panels[:2], complete=False)
-    assert ours(tmp_path)[0] == ("so far: first in 2 of 2", None)
-    # All plots, but not with all of their seeds.
-    write(tmp_path, "main", panels, complete=False)
-    assert ours(tmp_path)[0].measured.startswith("so far: first in 5 of 6")
-    assert ours(tmp_path)[0].agrees is None
+    write(tmp_path, "main", panels[:2], lacks=["gts-full"])
+    assert ours(tmp_path)[0] == ("so far: first in 2 of 2", None, "2 of 2")
+
+
+def test_one_diffts_is_judged_before_the_other_is_played(tmp_path):
+    panels = [race("a", "maze", {OWN: 10.0, "ucb1": 30.0}, OWN)] * 6
+    write(tmp_path, "main", panels, panels[:4], lacks=[THE_PAPERS])
+    of_the_papers, of_ours = judge_claims(tmp_path)[0][1:]
+    assert of_ours == ("first in 6 of 6", True, "6 of 6")
+    assert of_the_papers == ("so far: first in 4 of 4", None, "4 of 4")
 
 
 def test_each_column_is_judged_by_its_own_races(tmp_path):
@@ -107,7 +112,7 @@ def test_each_column_is_judged_by_its_own_races(tmp_path):
     second = race("a", "maze", {OWN: 40.0, "ucb1": 30.0}, "ucb1")
     write(tmp_path, "main", [first] * 6, [second] * 6)
     verdict = judge_claims(tmp_path)[0]
-    assert verdict.of_ours == ("first in 6 of 6", True)
+    assert verdict.of_ours == ("first in 6 of 6", True, "6 of 6")
     assert verdict.of_the_papers.measured.startswith("first in 0 of 6")
     assert verdict.of_the_papers.agrees is False
     row = verdict.as_row()

@@ -94,7 +94,7 @@ def reproduce(
         answers = {True: "yes", False: "no", None: "-"}
         table = Table("the paper says", show_lines=True)
         for whose in reproduction.WHOSE:
-            table.add_column(f"{whose} DiffTS")
+            table.add_column(whose)
             table.add_column("agrees")
         for claim, *judged in verdicts:
             cells = ((one.measured, answers[one.agrees]) for one in judged)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from diffts.errors import ArtifactError
 from diffts.reproduction import judges
-from diffts.reproduction.evaluation import THE_PAPERS
+from diffts.reproduction.evaluation import CONTENDERS, OURS, THE_PAPERS
 from diffts.reproduction.store import SUMMARIES_VERSION, read_json
 
 
@@ -80,12 +80,18 @@ def tally(verdicts: Sequence[Verdict]) -> dict[str, Tally]:
 def judge_claims(folder: Path) -> list[Verdict]:
     """All claims, judged by the JSON summaries in a folder; none before all its plots are there."""
     return [
-        Verdict(claim.says, *(_judge(folder, claim.experiments, judge) for judge in claim[2:]))
+        Verdict(
+            claim.says,
+            _judge(folder, claim.experiments, claim.of_the_papers, THE_PAPERS),
+            _judge(folder, claim.experiments, claim.of_ours, OURS),
+        )
         for claim in CLAIMS
     ]
 
 
-def _judge(folder: Path, experiments: Sequence[str], judge: judges.Judge | str) -> judges.Judged:
+def _judge(
+    folder: Path, experiments: Sequence[str], judge: judges.Judge | str, whose: str
+) -> judges.Judged:
     if isinstance(judge, str):
         return judges.Judged(judge, None)
     if missing := [name for name in experiments if not (folder / f"{name}.json").exists()]:
@@ -96,10 +102,12 @@ def _judge(folder: Path, experiments: Sequence[str], judge: judges.Judge | str) 
             f"{folder}: {', '.join(experiments)} written by another diffts; write it again with "
             "--finished, or remove it"
         )
-    measured, agrees = judge(*summaries)
-    if all(summary.get("complete", True) for summary in summaries):
-        return judges.Judged(measured, agrees)
-    return judges.Judged(f"so far: {measured or 'nothing'}", None)
+    judged = judge(*summaries)
+    # One of the three DiffTS is judged before the other two have been played.
+    unneeded = {*CONTENDERS} - {whose}
+    if all({*summary.get("lacks", ())} <= unneeded for summary in summaries):
+        return judged
+    return judged._replace(measured=f"so far: {judged.measured or 'nothing'}", agrees=None)
 
 
 def _race(says: str, experiment: str, judge: judges.Judge) -> Claim:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from diffts.reproduction import ablations
@@ -16,10 +16,19 @@ Json = dict[str, Any]
 
 
 class Judged(NamedTuple):
-    """What was measured, in words, and whether it agrees; None where nothing can be said."""
+    """What was measured, in words, and whether it agrees; None where nothing can be said.
+
+    ``holds`` says in how many cases (plots, numbers) of those that were judged, as '3 of 4'.
+    """
 
     measured: str
     agrees: bool | None
+    holds: str = ""
+
+
+def _judged(measured: str, cases: Sequence[bool]) -> Judged:
+    """It agrees if it does in all cases."""
+    return Judged(measured, all(cases) if cases else None, f"{sum(cases)} of {len(cases)}")
 
 
 #: Of summaries, or of one plot; a plot can be passed over.
@@ -58,10 +67,9 @@ def plots(judge: PlotJudge, *problems: str) -> Judge:
         panels = summary["panels"]
         if problems:
             panels = [p for problem in problems for p in panels if p["problem"] == problem]
-        found = [(p["title"], *judged) for p in panels if (judged := judge(p))]
-        verdicts = [agrees for *_, agrees in found if agrees is not None]
-        text = "; ".join(f"{title}: {measured}" for title, measured, _ in found)
-        return Judged(text, all(verdicts) if verdicts else None)
+        found = [(p["title"], judged) for p in panels if (judged := judge(p))]
+        verdicts = [judged.agrees for _, judged in found if judged.agrees is not None]
+        return _judged("; ".join(f"{title}: {one.measured}" for title, one in found), verdicts)
 
     return judge_all
 
@@ -85,11 +93,10 @@ def first(least: int) -> Judge:
     def judge(summary: Json) -> Judged:
         behind = [panel for panel in summary["panels"] if panel["best"] != OWN]
         firsts = len(summary["panels"]) - len(behind)
-        text = f"first in {firsts} of {len(summary['panels'])}"
-        if behind:
-            leads = "; ".join(f"{p['title']}: {_lead(p, p['best'])}" for p in behind)
-            text += f"; not in {leads}"
-        return Judged(text, firsts >= least)
+        holds = f"{firsts} of {len(summary['panels'])}"
+        leads = "; ".join(f"{p['title']}: {_lead(p, p['best'])}" for p in behind)
+        text = f"first in {holds}; not in {leads}" if behind else f"first in {holds}"
+        return Judged(text, firsts >= least, holds)
 
     return judge
 
@@ -137,7 +144,7 @@ def over_noise_levels(summary: Json) -> Judged:
         ours = f"{best[0]:.1f} (σ̂ = {best[2]:g})"
         told.append(f"{title}: {ours}, {other[1]} {other[0]:.1f} (σ̂ = {other[2]:g})")
     count = f"smallest in {sum(agrees)} of {len(agrees)}"
-    return Judged(f"{count}. {'; '.join(told)}", all(agrees) if agrees else None)
+    return _judged(f"{count}. {'; '.join(told)}", agrees)
 
 
 def beside(agrees: Callable[[float, float], bool], **field: Any) -> PlotJudge:
@@ -169,11 +176,12 @@ def _told_only(judge: PlotJudge) -> PlotJudge:
 
 def em(incomplete: Json, noisy: Json) -> Judged:
     """Learning without EM is worse, from incomplete data with and without noise."""
-    judge = plots(beside(lambda _, gap: gap > 2, learner=NO_EM))
-    (plain, helps), (with_noise, helps_too) = judge(incomplete), judge(noisy)
-    text = f"without EM against with it: {plain}. With noise, too: {with_noise}"
-    both = None if helps is None or helps_too is None else helps and helps_too
-    return Judged(text, both)
+    beside_em = beside(lambda _, gap: gap > 2, learner=NO_EM)
+    found = [[(p["title"], beside_em(p)) for p in of["panels"]] for of in (incomplete, noisy)]
+    told = ["; ".join(f"{title}: {one.measured}" for title, one in each if one) for each in found]
+    text = f"without EM against with it: {told[0]}. With noise, too: {told[1]}"
+    cases = [one.agrees for each in found for _, one in each if one and one.agrees is not None]
+    return _judged(text, cases)
 
 
 def weight(panel: Json) -> Judged:
@@ -199,7 +207,7 @@ def calibration(summary: Json) -> Judged:
         f"{row['error_first_ten']:.1%}"
         for row in rows
     )
-    return Judged(text, all(row["error"] <= 0.05 for row in rows) if rows else None)
+    return _judged(text, [row["error"] <= 0.05 for row in rows])
 
 
 def groups(summary: Json) -> Judged:
@@ -211,7 +219,7 @@ def groups(summary: Json) -> Judged:
         for kind, values in said.items()
         for what, value in zip(("recall", "precision"), values, strict=True)
     ]
-    return Judged(text, all(near))
+    return _judged(text, near)
 
 
 def images(*summaries: Json) -> Judged:
@@ -230,4 +238,4 @@ def images(*summaries: Json) -> Judged:
             f"{clean[0]:.2f}, corrupted images {spoilt[0]:.2f}), hidden-pixel RMSE "
             f"{learned[1]:.3f} (clean-trained {clean[1]:.3f}, filled with means {spoilt[1]:.3f})"
         )
-    return Judged("; ".join(told), all(agrees))
+    return _judged("; ".join(told), agrees)
