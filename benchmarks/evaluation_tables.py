@@ -1,10 +1,12 @@
 """The tables of docs/reproduction.md and docs/evaluation.md, from the summaries in results/paper.
 
 python -m benchmarks.evaluation_tables
+python -m benchmarks.evaluation_tables --write
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from collections.abc import Iterator
@@ -26,17 +28,36 @@ from diffts.reproduction.evaluation import (
 )
 from diffts.reproduction.regret import TITLES
 
-FOLDER = Path(__file__).parent.parent / "results/paper"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "results/paper"
+PAGES = ("docs/reproduction.md", "docs/evaluation.md")
+#: A comment that names a table, and the table.
+TABLE = re.compile(r"<!-- (?P<name>\w+) -->\n(?:\|.*\n)*")
 Json = dict[str, Any]
 #: As the docs say it.
 KINDS = {"perfect": "exact", "imperfect": "imperfect"}
 
 
 def main() -> None:
-    for page, tables in TABLES.items():
-        print(f"## {page}", end="\n\n")
-        for table in tables:
-            print("\n".join(table()), end="\n\n")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="put them into their pages")
+    write = parser.parse_args().write
+    for page in PAGES:
+        text = with_tables((ROOT / page).read_text())
+        if write:
+            (ROOT / page).write_text(text)
+        else:
+            print(f"## {page}", *(found[0] for found in TABLE.finditer(text)), sep="\n\n")
+
+
+def with_tables(text: str) -> str:
+    """A page, with today's tables below the comments that name them."""
+
+    def table(found: re.Match[str]) -> str:
+        lines = TABLES[found["name"]]()
+        return "\n".join([f"<!-- {found['name']} -->", *lines, ""])
+
+    return TABLE.sub(table, text)
 
 
 def read(name: str) -> Json:
@@ -118,8 +139,8 @@ def comparison() -> Iterator[str]:
 
 
 def closest() -> Iterator[str]:
-    """400 tasks: ours beside the best other prior by any rule, with tails."""
-    yield "| problem | data | DiffTS | best other prior | | gap | 95% of tasks below |"
+    """400 tasks: ours beside the best other policy by any rule, with tails."""
+    yield "| problem | data | DiffTS | best other policy | | gap | 95% of tasks below |"
     yield "|---|---|---:|---|---:|---:|---:|"
     for problem, data in _columns():
         rows = [
@@ -149,7 +170,7 @@ def claims() -> Iterator[str]:
         for whose in WHOSE:
             agrees, holds = row[f"{whose}: agrees"], row[f"{whose}: holds"]
             verdict = {True: "yes", False: "no", None: "so far"}[agrees]
-            cells.append(f"{verdict}, {holds}" if holds else "–")
+            cells.append("–" if holds in ("", "0 of 0") else f"{verdict}, {holds}")
         yield "| " + " | ".join(cells) + " |"
 
 
@@ -172,11 +193,7 @@ def with_error(line: Json) -> str:
     return f"{line['regret']:.1f} ± {line['stderr']:.1f}"
 
 
-#: By the page that has them, in its order.
-TABLES = {
-    "docs/reproduction.md": (races, claims),
-    "docs/evaluation.md": (firsts, same_rule, comparison, closest),
-}
+TABLES = {of.__name__: of for of in (races, claims, firsts, same_rule, comparison, closest)}
 
 if __name__ == "__main__":
     main()

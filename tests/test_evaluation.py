@@ -10,6 +10,8 @@ from diffts.learning import PaperProcedure, TrainingConfig
 from diffts.problems import get_problem
 from diffts.reproduction import PROFILES, reproduce
 from diffts.reproduction import evaluation as ev
+from diffts.reproduction.claims import Verdict
+from diffts.reproduction.judges import Judged
 from diffts.reproduction.problem_data import SEED, TEST_SEED
 from diffts.reproduction.specs import APPENDIX, ARMS, FRESH, MANY, REAL, Run, plan_for, units_for
 from diffts.reproduction.store import Made, Part, Store, write_json
@@ -242,6 +244,11 @@ def summaries(work, tmp_path, monkeypatch):
         played(work, panels, lambda label, _: means.get(label, 5.0) + np.array([-1.0, 0.0, 1.0]))
     for name, (panels, tell) in told.items():
         write_json(tmp_path / f"{name}.json", tell(work, panels, tmp_path / name)[1])
+    verdicts = [
+        Verdict("λ helps (by two s.e.)", Judged("", True, "2 of 2"), Judged("", False, "1 of 2")),
+        Verdict("EM helps", Judged("so far: …", None, "3 of 4"), Judged("does not apply", None)),
+    ]
+    write_json(tmp_path / "claims.json", {"claims": [one.as_row() for one in verdicts]})
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
 
 
@@ -256,20 +263,37 @@ def test_tables_of_the_page_are_those_of_the_summaries():
     assert "| DiffTS (paper) | as in the paper | 8 | 0 | 0 |" in wins
     assert "| DiffTS, default rule | by our rule | 8 | 8 | 8 |" in wins
     assert [line[-8:] for line in tables.same_rule()][2:] == ["| 0.20 |"] * 8
-    rows = list(tables.comparison())[2:]
-    own = [row for row in rows if row.endswith("| – |")]
-    assert len(own) == 8
-    assert all("DiffTS, default rule | 3 | 1.0 ± " in row for row in own)
-    assert all("(perfect data)" not in row for row in rows)
+    rows = {row.split(" | ")[0]: row.count("5.0 ± ") for row in list(tables.comparison())[2:]}
+    assert rows["| GTS-full"] == rows["| GTS-full, default rule"] == 8
+    assert rows["| UCB1-three-paths"] == 2
+    assert not any("(perfect data)" in name for name in rows)
+    others = list(tables.closest())[2:]
+    assert len(others) == 8
+    assert all("| 1.0 ± 0.6 | " in row and "| 4.0 ± 0.0 |" in row for row in others)
+    verdicts = {row.split(" | ")[0]: row for row in tables.claims()}
+    assert "| yes, 2 of 2 | no, 1 of 2 |" in verdicts["| λ helps"]
+    assert verdicts["| EM helps"].endswith("| so far, 3 of 4 | – |")
 
 
-def test_the_page_has_the_tables_of_the_published_files():
-    """Or says that there are none yet."""
-    page = (tables.FOLDER.parent.parent / "docs/evaluation.md").read_text()
-    summary = tables.FOLDER / "noise-levels.json"
-    finished = summary.exists() and json.loads(summary.read_text())["complete"]
-    assert ("**It is not finished" in page) != finished
-    if finished:
-        for table in tables.TABLES:
-            for line in table():
-                assert line in page
+@pytest.mark.parametrize("page", tables.PAGES)
+def test_a_page_has_the_tables_of_the_published_files(page):
+    text = (tables.ROOT / page).read_text()
+    assert tables.TABLE.search(text)
+    assert tables.with_tables(text) == text  # else: python -m benchmarks.evaluation_tables --write
+
+
+def test_the_page_says_what_is_not_finished():
+    page = (tables.ROOT / "docs/evaluation.md").read_text()
+    lacks = [tables.read(name)["lacks"] for name in ("noise-levels", "same-rule", "comparison")]
+    assert ("**It is not finished**" in page) == any(lacks)
+
+
+def test_another_file_is_another_table(monkeypatch, tmp_path):
+    page = "<!-- firsts -->\n| old |\n\nA sentence.\n"
+    monkeypatch.setattr(tables, "FOLDER", tmp_path)
+    count = {"plots": 7, "first": 3, "first_by_two_standard_errors": 2}
+    for name in ("noise-levels", "same-rule"):
+        write_json(tmp_path / f"{name}.json", {"first": {ev.OURS: count}})
+    text = tables.with_tables(page)
+    assert "| DiffTS, default rule | by our rule | 7 | 3 | 2 |\n\nA sentence.\n" in text
+    assert "old" not in text

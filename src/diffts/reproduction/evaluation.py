@@ -212,7 +212,8 @@ def tell(
     """Rows, summaries and a picture for each kind of data; how often each DiffTS is first.
 
     Summaries are those of *ours*; ``panels_of`` has those of the other two, each in the place of
-    ours and without the other two, where they were played. Few panels are in one picture, a row for each kind of data.
+    ours and without the other two, where they were played. Few panels are in one picture, a row
+    for each kind of data.
     """
     of = [regret.curves(work.store, panel) for panel in panels]
     rows: dict[str, list[GridPanel]] = {data: [] for data in BOTH}
