@@ -19,23 +19,36 @@ from diffts.reproduction.evaluation import (
     BASELINES,
     BOTH,
     CONTENDERS,
+    KINDS,
     MAIN_NOISE,
     OURS,
     OURS_AS_IN_THE_PAPER,
     OURS_WITH_GIVEN_NOISE,
     OWN,
     PROBLEMS,
+    THE_PAPERS,
 )
+from diffts.reproduction.judges import Judged
 from diffts.reproduction.regret import TITLES
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results/paper"
 PAGES = ("docs/reproduction.md", "docs/evaluation.md")
 #: A comment that names a table, and the table.
-TABLE = re.compile(r"<!-- (?P<name>\w+) -->\n(?:\|.*\n)*")
+TABLE = re.compile(r"<!-- table: (\w+) -->\n+(?:\|.*(?:\n|\Z))*")
 Json = dict[str, Any]
-#: As the docs say it.
-KINDS = {"perfect": "exact", "imperfect": "imperfect"}
+
+
+#: In the order of the table of all tasks.
+POLICIES = (
+    OURS,
+    OURS_WITH_GIVEN_NOISE,
+    OURS_AS_IN_THE_PAPER,
+    *(name for one in reversed(BASELINES) for name in (one, f"{one}:default")),
+    "ucb1",
+    "ucb1-three-paths",
+)
+VERDICTS = {True: "yes", False: "no", None: "so far"}
 
 
 def main() -> None:
@@ -54,8 +67,7 @@ def with_tables(text: str) -> str:
     """A page, with today's tables below the comments that name them."""
 
     def table(found: re.Match[str]) -> str:
-        lines = TABLES[found["name"]]()
-        return "\n".join([f"<!-- {found['name']} -->", *lines, ""])
+        return "\n".join([f"<!-- table: {found[1]} -->", *TABLES[found[1]](), ""])
 
     return TABLE.sub(table, text)
 
@@ -99,9 +111,12 @@ def firsts() -> Iterator[str]:
     yield "| | baselines | plots | first | by two standard errors |"
     yield "|---|---|---:|---:|---:|"
     for name, rule in (("noise-levels", "as in the paper"), ("same-rule", "by our rule")):
-        for label, count in read(name)["first"].items():
-            numbers = (count[of] for of in ("plots", "first", "first_by_two_standard_errors"))
-            yield f"| {label_of(label)} | {rule} | " + " | ".join(map(str, numbers)) + " |"
+        counts = read(name)["first"]
+        for label in (OURS, OURS_WITH_GIVEN_NOISE, OURS_AS_IN_THE_PAPER, THE_PAPERS):
+            if label in counts:
+                told = "plots", "first", "first_by_two_standard_errors"
+                cells = (label_of(label), rule, *(str(counts[label][of]) for of in told))
+                yield "| " + " | ".join(cells) + " |"
 
 
 def same_rule() -> Iterator[str]:
@@ -129,13 +144,17 @@ def comparison() -> Iterator[str]:
     }
     columns = [c for c in _columns() if (OURS, *c) in rows]
     yield from _header("policy", columns)
-    rules = [(name, f"{name}:default") for name in (OURS_AS_IN_THE_PAPER, *reversed(BASELINES))]
-    policies = [OURS, OURS_WITH_GIVEN_NOISE, *(name for both in rules for name in both), "ucb1"]
-    for policy in dict.fromkeys((*policies, "ucb1-three-paths")):
+    for policy in POLICIES:
         found = [rows.get((policy, *column)) for column in columns]
         if any(found):
-            cells = (with_error(row) if row else "–" for row in found)
+            cells = (_with_tasks(row) if row else "–" for row in found)
             yield f"| {label_of(policy)} | " + " | ".join(cells) + " |"
+
+
+def _with_tasks(row: Json) -> str:
+    """Regret and its standard error; the number of tasks where they are fewer."""
+    fewer = f" ({row['tasks']} tasks)" if row["tasks"] == 100 else ""
+    return with_error(row) + fewer
 
 
 def closest() -> Iterator[str]:
@@ -155,7 +174,7 @@ def closest() -> Iterator[str]:
         best = min(others, key=lambda row: float(row["regret"]))
         yield (
             f"| {_problem(problem)} | {KINDS[data]} | {with_error(ours)} | "
-            f"{label_of(best['policy'])} | {with_error(best)} | "
+            f"{label_of(best['policy'])} | {_with_tasks(best)} | "
             f"{best['above_ours']:.1f} ± {best['stderr_of_that']:.1f} | "
             f"{ours['p95']:.0f}, {best['p95']:.0f} |"
         )
@@ -166,11 +185,17 @@ def claims() -> Iterator[str]:
     yield "| the paper says | " + " | ".join(WHOSE) + " |"
     yield "|---|---|---|"
     for row in read("claims")["claims"]:
-        cells = [re.sub(r" \([^()]*\)", "", row["claim"])]
+        cells = [row["claim"]]
         for whose in WHOSE:
-            agrees, holds = row[f"{whose}: agrees"], row[f"{whose}: holds"]
-            verdict = {True: "yes", False: "no", None: "so far"}[agrees]
-            cells.append("–" if holds in ("", "0 of 0") else f"{verdict}, {holds}")
+            measured, agrees, holds = (row[f"{whose}: {of}"] for of in Judged._fields)
+            if measured.startswith("not run"):
+                cells.append("not run")
+            elif not holds:  # it does not apply
+                cells.append("–")
+            elif holds == "0 of 0":
+                cells.append("nothing yet")
+            else:
+                cells.append(f"{VERDICTS[agrees]}, {holds}")
         yield "| " + " | ".join(cells) + " |"
 
 

@@ -8,7 +8,7 @@ from benchmarks import evaluation_tables as tables
 
 from diffts.learning import PaperProcedure, TrainingConfig
 from diffts.problems import get_problem
-from diffts.reproduction import PROFILES, reproduce
+from diffts.reproduction import EXPERIMENTS, PROFILES, reproduce
 from diffts.reproduction import evaluation as ev
 from diffts.reproduction.claims import Verdict
 from diffts.reproduction.judges import Judged
@@ -30,7 +30,8 @@ def test_eighteen_plots_have_three_diffts_all_baselines_and_three_seeds():
     for panel in panels:
         racing = [line.label for line in panel.lines if not line.reference]
         paths = ["ucb1-three-paths"] if panel.problem == "maze" else []
-        assert racing == [*ev.CONTENDERS, "ucb1", *paths, *ev.BASELINES]
+        given = [ev.OURS_WITH_GIVEN_NOISE] if panel.problem == "bidding" else []
+        assert racing == [*ev.CONTENDERS, *given, "ucb1", *paths, *ev.BASELINES]
         for line in panel.lines:
             assert [run.seed for run in line.runs] == [0, 1, 2]
             assert {run.tasks for run in line.runs} <= {FRESH, MANY}
@@ -187,6 +188,20 @@ def test_a_plot_waits_for_baselines_and_seeds_but_not_for_the_other_two_diffts(w
     assert [told["first"][label]["plots"] for label in ev.CONTENDERS] == [2, 2, 1]
 
 
+def test_ours_is_counted_with_given_noise_where_it_has_another(work, tmp_path):
+    panels = [panel for panel in ev.race_panels(SMOKE) if panel.data == "perfect"]
+    means = {ev.OURS: 1.0, ev.OURS_WITH_GIVEN_NOISE: 7.0}
+    played(work, panels, lambda label, _: means.get(label, 5.0) + np.arange(3.0))
+    _, told = ev.tell(work, panels, tmp_path / "noise-levels")
+    first = {label: count["first"] for label, count in told["first"].items()}
+    assert (first[ev.OURS], first[ev.OURS_WITH_GIVEN_NOISE]) == (4, 3)
+    assert told["first"][ev.OURS_WITH_GIVEN_NOISE]["plots"] == 4
+    for panel in told["panels"]:
+        assert set(panel["ranking"][1:]) == {"ucb1", "gts-diag", "gts-full"} | (
+            {"ucb1-three-paths"} if panel["problem"] == "maze" else set()
+        )
+
+
 def test_a_lead_counts_by_two_standard_errors_of_its_own(work, tmp_path):
     panels = ev.race_panels(SMOKE)[:1]
     noisy = np.array([-30.0, 0.0, 30.0])
@@ -235,6 +250,7 @@ def summaries(work, tmp_path, monkeypatch):
     """Those of races in which DiffTS by the default rule has 1, by others 2 or 9, and others 5."""
     means = {ev.OURS: 1.0, ev.OURS_AS_IN_THE_PAPER: 2.0, ev.THE_PAPERS: 9.0}
     means[ev.OURS_WITH_GIVEN_NOISE] = means[ev.OURS]  # the same runs as of the same rule
+    means |= {"gts-full:default": 4.0, "gts-diag:default": 6.0}
     told = {
         "noise-levels": (ev.race_panels(SMOKE), ev.tell),
         "same-rule": (ev.same_rule_panels(SMOKE), ev.tell),
@@ -247,6 +263,7 @@ def summaries(work, tmp_path, monkeypatch):
     verdicts = [
         Verdict("λ helps (by two s.e.)", Judged("", True, "2 of 2"), Judged("", False, "1 of 2")),
         Verdict("EM helps", Judged("so far: …", None, "3 of 4"), Judged("does not apply", None)),
+        Verdict("it is so", Judged("not run: a", None), Judged("so far: nothing", None, "0 of 0")),
     ]
     write_json(tmp_path / "claims.json", {"claims": [one.as_row() for one in verdicts]})
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
@@ -262,17 +279,20 @@ def test_tables_of_the_page_are_those_of_the_summaries():
     assert "| DiffTS, default rule | as in the paper | 8 | 8 | 8 |" in wins
     assert "| DiffTS (paper) | as in the paper | 8 | 0 | 0 |" in wins
     assert "| DiffTS, default rule | by our rule | 8 | 8 | 8 |" in wins
-    assert [line[-8:] for line in tables.same_rule()][2:] == ["| 0.20 |"] * 8
-    rows = {row.split(" | ")[0]: row.count("5.0 ± ") for row in list(tables.comparison())[2:]}
-    assert rows["| GTS-full"] == rows["| GTS-full, default rule"] == 8
-    assert rows["| UCB1-three-paths"] == 2
-    assert not any("(perfect data)" in name for name in rows)
+    assert [line[-8:] for line in tables.same_rule()][2:] == ["| 0.25 |"] * 8
+    rows = {row.split(" | ")[0]: row for row in list(tables.comparison())[2:]}
+    assert rows["| GTS-full"].count("5.0 ± ") == 8
+    assert rows["| GTS-full, default rule"].count("4.0 ± ") == 8
+    assert rows["| UCB1-three-paths"].count("5.0 ± ") == 2
+    assert not any("data)" in name for name in rows)
     others = list(tables.closest())[2:]
     assert len(others) == 8
-    assert all("| 1.0 ± 0.6 | " in row and "| 4.0 ± 0.0 |" in row for row in others)
+    told = "| 1.0 ± 0.6 | GTS-full, default rule | 4.0 ± 0.6 | 3.0 ± 0.0 | 2, 5 |"
+    assert all(row.endswith(told) for row in others)
     verdicts = {row.split(" | ")[0]: row for row in tables.claims()}
-    assert "| yes, 2 of 2 | no, 1 of 2 |" in verdicts["| λ helps"]
+    assert "| yes, 2 of 2 | no, 1 of 2 |" in verdicts["| λ helps (by two s.e.)"]
     assert verdicts["| EM helps"].endswith("| so far, 3 of 4 | – |")
+    assert verdicts["| it is so"].endswith("| not run | nothing yet |")
 
 
 @pytest.mark.parametrize("page", tables.PAGES)
@@ -282,14 +302,25 @@ def test_a_page_has_the_tables_of_the_published_files(page):
     assert tables.with_tables(text) == text  # else: python -m benchmarks.evaluation_tables --write
 
 
-def test_the_page_says_what_is_not_finished():
+def test_each_table_stands_once():
+    pages = [(tables.ROOT / page).read_text() for page in tables.PAGES]
+    assert sorted(name for text in pages for name in tables.TABLE.findall(text)) == sorted(
+        tables.TABLES
+    )
+
+
+def test_the_page_says_that_it_is_not_finished():
+    """As long as an experiment lacks something, or is not there at all."""
     page = (tables.ROOT / "docs/evaluation.md").read_text()
-    lacks = [tables.read(name)["lacks"] for name in ("noise-levels", "same-rule", "comparison")]
-    assert ("**It is not finished**" in page) == any(lacks)
+    finished = [
+        (tables.FOLDER / f"{name}.json").exists() and not tables.read(name).get("lacks")
+        for name in EXPERIMENTS
+    ]
+    assert ("**It is not finished**" in page) != all(finished)
 
 
 def test_another_file_is_another_table(monkeypatch, tmp_path):
-    page = "<!-- firsts -->\n| old |\n\nA sentence.\n"
+    page = "<!-- table: firsts -->\n\n| old |\n| - |\n\nA sentence.\n<!-- another -->\n"
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     count = {"plots": 7, "first": 3, "first_by_two_standard_errors": 2}
     for name in ("noise-levels", "same-rule"):
@@ -297,3 +328,5 @@ def test_another_file_is_another_table(monkeypatch, tmp_path):
     text = tables.with_tables(page)
     assert "| DiffTS, default rule | by our rule | 7 | 3 | 2 |\n\nA sentence.\n" in text
     assert "old" not in text
+    assert tables.with_tables(text) == text
+    assert tables.with_tables("<!-- table: firsts -->\n| no newline |") in text

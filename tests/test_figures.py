@@ -67,9 +67,9 @@ def test_every_policy_has_one_name():
         "GTS-diag", "GTS-full", "GMMTS-10", "GMMTS-25",
         "GTS-diag, default rule", "GTS-full, default rule",
         "GMMTS-10, default rule", "GMMTS-25, default rule",
-        "GMMTS-10 (perfect data)", "GMMTS-25 (perfect data)",
+        "GMMTS-10 (exact data)", "GMMTS-25 (exact data)",
     ]  # fmt: skip
-    assert label_of("gmmts-10:default (perfect data)") == "GMMTS-10, default rule (perfect data)"
+    assert label_of("gmmts-10:default (perfect data)") == "GMMTS-10, default rule (exact data)"
     assert label_of("diffts:greedy (moment)") == "DiffTS, greedy rule (moment)"
     assert [label_of(name) for name in VARIANTS] == list(VARIANTS)
 
@@ -315,10 +315,39 @@ def test_half_of_the_curves_stay_in_the_picture(figures):
     rounds = np.array([1, 2])
     curves = [GridCurve(f"p{end}", rounds, np.full(2, end), np.zeros(2)) for end in ends]
     of_all = GridPanel("a title", curves)
-    assert [one.label for one in of_all.leaving] == ["p5000.0"]
+    assert [one.label for one in of_all.leaving(of_all.top)] == ["p5000.0"]
     nothing = [GridCurve("ucb1", rounds, np.zeros(2), np.zeros(2))]
-    assert GridPanel("no regret at all", nothing).leaving == []
+    assert GridPanel("no regret at all", nothing).leaving(0.0) == []
     figures([[GridPanel("no regret at all", nothing)]])
+
+
+def flat(*ends):
+    """Curves that have so much regret throughout."""
+    rounds = np.array([1, 2])
+    return [GridCurve(f"p{end}", rounds, np.full(2, end), np.zeros(2)) for end in ends]
+
+
+@pytest.mark.parametrize(
+    ("ends", "gone"),
+    [
+        ((1.0, 1.5, 2.0, 3.59), []),  # 3 is three times the lowest, 3.6 a fifth more
+        ((1.0, 1.5, 2.0, 3.61), ["p3.61"]),
+        ((1.0, 1.5, 2.0, 3.5, 9.0), ["p9.0"]),
+    ],
+)
+def test_a_curve_that_ends_just_above_the_top_stays(ends, gone):
+    panel = GridPanel("a title", flat(*ends))
+    assert [one.label for one in panel.leaving(panel.top)] == gone
+
+
+def test_plots_of_one_problem_have_one_scale(figures):
+    low, high, other = flat(1.0, 2.0), flat(10.0, 12.0), flat(100.0, 101.0)
+    titles = ("Maze\nexact data", "Maze\nimperfect data", "Bidding\nexact data")
+    panels = [GridPanel(*one) for one in zip(titles, (low, high, other), strict=True)]
+    figure = figures([panels])
+    tops = [axes.get_ylim()[1] for axes in figure.axes if axes.get_ylabel() or axes.lines]
+    assert tops[0] == tops[1] == pytest.approx(12.6)
+    assert tops[2] == pytest.approx(106.05)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 PN, LABELED, BIDDING, MAZE = "popular-niche", "labeled-arms", "bidding", "maze"
 COMMON = "labeled-arms-common"  # of the first run
-EXACT, IMPERFECT = "perfect", "imperfect"  # as the titles in the result files say it
+EXACT, IMPERFECT = "exact", "imperfect"  # as the titles in the result files say it
 LEVEL = {BIDDING: 0.2}  # the noise level of the main results, where it is not 0.1
 OURS, PAPERS = "diffts:default", "diffts (paper)"
 

@@ -297,7 +297,8 @@ def check_files(folder, name, options, problems=evaluation.PROBLEMS):
     """Rows, summary and pictures of an experiment are there."""
     several = problems if name == "tasks" else PICTURES.get(name)
     pictures = [f"{name}.png"] if several is None else [f"{name}-{one}.png" for one in several]
-    for file in (f"{name}.csv", f"{name}.json", *pictures):
+    for_print = [picture.replace(".png", ".pdf") for picture in pictures]
+    for file in (f"{name}.csv", f"{name}.json", *pictures, *for_print):
         assert (folder / file).stat().st_size > 100, file
     summary = json.loads((folder / f"{name}.json").read_text())
     assert summary["command"] == f"diffts reproduce {name} {options}"

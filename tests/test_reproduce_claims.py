@@ -10,7 +10,12 @@ import pytest
 from diffts.errors import ArtifactError
 from diffts.reproduction import WHOSE, judge_claims, reproduce, tally
 from diffts.reproduction.claims import Verdict
-from diffts.reproduction.evaluation import OWN, THE_PAPERS
+from diffts.reproduction.evaluation import (
+    OURS_AS_IN_THE_PAPER,
+    OURS_WITH_GIVEN_NOISE,
+    OWN,
+    THE_PAPERS,
+)
 from diffts.reproduction.judges import Judged
 from diffts.reproduction.specs import APPENDIX, NO_EM, NO_SURE
 from diffts.reproduction.store import SUMMARIES_VERSION, Store
@@ -56,12 +61,12 @@ def race(title, problem, regrets, best, data="perfect", noise_std=0.1):
 
 def write(folder, name, panels, of_the_papers=None, **more):
     """A summary of races."""
-    told = {"panels": panels, "panels_of": {THE_PAPERS: of_the_papers or panels}, **more}
-    write_summary(folder, name, told)
+    others = {} if of_the_papers == [] else {THE_PAPERS: of_the_papers or panels}
+    write_summary(folder, name, {"panels": panels, "panels_of": others, **more})
 
 
 def write_summary(folder, name, told):
-    versioned = {"version": SUMMARIES_VERSION, **told}
+    versioned = {"version": SUMMARIES_VERSION, "lacks": [], **told}
     (folder / f"{name}.json").write_text(json.dumps(versioned))
 
 
@@ -99,12 +104,55 @@ def test_claims_are_judged_by_what_was_measured(tmp_path):
     assert ours(tmp_path)[0] == ("so far: first in 2 of 2", None, "2 of 2")
 
 
-def test_one_diffts_is_judged_before_the_other_is_played(tmp_path):
+@pytest.mark.parametrize(
+    ("lacks", "papers_too"),
+    [
+        ([OURS_AS_IN_THE_PAPER, OURS_WITH_GIVEN_NOISE], True),
+        ([OURS_AS_IN_THE_PAPER, THE_PAPERS], False),
+        ([THE_PAPERS], False),
+    ],
+)
+def test_ours_is_judged_before_the_other_two_are_played(tmp_path, lacks, papers_too):
     panels = [race("a", "maze", {OWN: 10.0, "ucb1": 30.0}, OWN)] * 6
-    write(tmp_path, "main", panels, panels[:4], lacks=[THE_PAPERS])
+    write(tmp_path, "main", panels, panels if papers_too else panels[:4], lacks=lacks)
     of_the_papers, of_ours = judge_claims(tmp_path)[0][1:]
     assert of_ours == ("first in 6 of 6", True, "6 of 6")
-    assert of_the_papers == ("so far: first in 4 of 4", None, "4 of 4")
+    expected = of_ours if papers_too else ("so far: first in 4 of 4", None, "4 of 4")
+    assert of_the_papers == expected
+
+
+def test_nothing_of_the_papers_is_nothing_to_judge(tmp_path):
+    panels = [race("a", "maze", {OWN: 10.0, "ucb1": 30.0}, OWN)] * 6
+    write(tmp_path, "main", panels, [], lacks=[THE_PAPERS])
+    first, twice, *_ = (verdict.of_the_papers for verdict in judge_claims(tmp_path))
+    assert first == ("so far: first in 0 of 0", None, "0 of 0")
+    assert twice == ("so far: nothing", None, "0 of 0")
+
+
+def test_a_claim_on_baselines_needs_no_diffts(tmp_path):
+    regrets = {OWN: 10.0, "gmmts-10": 20.0, "gts-full": 19.0}
+    panels = [race("a", "maze", regrets, OWN), race("b", "popular-niche", regrets, OWN)]
+    write(tmp_path, "main", panels, panels[:1], lacks=[THE_PAPERS])
+    verdicts = judge_claims(tmp_path)
+    (of_baselines,) = (v for v in verdicts if v.claim.startswith("with a mixture"))
+    assert of_baselines.of_the_papers == of_baselines.of_ours
+    assert of_baselines.of_ours[1:] == (True, "2 of 2")
+
+
+def test_a_claim_of_two_experiments_needs_both(tmp_path):
+    panels = [race("a", "popular-niche", {"with EM": 1.0, "without EM": 9.0}, "with EM")]
+    write_summary(tmp_path, "incomplete-data", {"panels": panels})
+    write_summary(tmp_path, "noisy-incomplete-data", {"panels": panels, "lacks": ["gts-full"]})
+
+    def em():
+        verdicts = judge_claims(tmp_path)
+        return next(v.of_the_papers for v in verdicts if v.claim.startswith("EM lowers"))
+
+    assert (em().agrees, em().holds) == (None, "2 of 2")
+    write_summary(tmp_path, "noisy-incomplete-data", {"panels": panels})
+    assert (em().agrees, em().holds) == (True, "2 of 2")
+    write_summary(tmp_path, "noisy-incomplete-data", {"panels": []})
+    assert (em().agrees, em().holds) == (None, "1 of 1")
 
 
 def test_each_column_is_judged_by_its_own_races(tmp_path):

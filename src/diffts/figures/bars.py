@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from diffts.figures.style import pyplot, save
+from diffts.figures.style import pyplot, save_for_print
 
 
 def draw_bars(
@@ -16,7 +16,7 @@ def draw_bars(
     path: str | os.PathLike[str],
     label: str = "",
 ) -> None:
-    """For each row a bar of each kind, with its value in percent at the end."""
+    """For each row a bar of each kind, with its value in percent at the end; as PDF, too."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(6.0, 0.45 * len(rows) + 1.0), layout="constrained")
     height = 0.8 / len(kinds)
@@ -30,4 +30,4 @@ def draw_bars(
     axes.xaxis.set_major_formatter(plt.matplotlib.ticker.PercentFormatter(1.0))
     axes.set_xlabel(label)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=len(kinds))
-    save(figure, path)
+    save_for_print(figure, path)

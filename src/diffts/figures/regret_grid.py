@@ -26,7 +26,7 @@ from diffts.figures.style import (
 )
 
 #: A curve that ends above so many times the best one leaves the picture.
-OFF_SCALE = 4.0
+OFF_SCALE = 3.0
 #: One that ends so little above the top stays in it.
 JUST_ABOVE = 1.2
 MOST_ACROSS = 4  # panels beside each other: more would be too small to read
@@ -60,17 +60,21 @@ class GridPanel(NamedTuple):
     def top(self) -> float:
         """What is above is cut off; half of the curves, at least, stay in the picture.
 
-        So do those that would leave it only just.
+        So do those that end up to ``JUST_ABOVE`` times higher.
         """
         ends = sorted(float(one.mean[-1]) for one in self.curves)
         top = max(OFF_SCALE * ends[0], 1.1 * ends[(len(ends) - 1) // 2])
         just_above = [end for end in ends if top < end <= JUST_ABOVE * top]
-        return 1.05 * max(just_above) if just_above else top
+        return 1.05 * just_above[-1] if just_above else top
 
     @property
-    def leaving(self) -> list[GridCurve]:
+    def of(self) -> str:
+        """What it is of: the first line of its title."""
+        return self.title.partition("\n")[0]
+
+    def leaving(self, top: float) -> list[GridCurve]:
         """The curves that are cut off, the highest first."""
-        out = [one for one in self.curves if one.mean[-1] > self.top > 0]
+        out = [one for one in self.curves if one.mean[-1] > top > 0]
         return sorted(out, key=lambda one: -float(one.mean[-1]))
 
 
@@ -81,9 +85,9 @@ def draw_regret_grid(
 ) -> None:
     """Mean cumulative regret in bands of one standard error, a small plot for each panel.
 
-    Curves that end above ``OFF_SCALE`` times the lowest are cut off; a note above the plot says
-    where they end. A PDF for print comes beside the picture, with the same name. The same rows
-    give the same bytes.
+    Curves that end far above the lowest are cut off; a note above the plot says where they end.
+    Plots of one problem have one scale. A PDF for print comes beside the picture, with the same
+    name. The same rows give the same bytes.
     """
     save_for_print(regret_grid(rows, title), path)
 
@@ -101,12 +105,12 @@ def regret_grid(rows: Sequence[Sequence[GridPanel]], title: str = "") -> Any:
     figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.03)
     grid = figure.add_gridspec(len(rows), columns)
     handles: dict[str, Any] = {}
-    placed = []
+    placed, tops = [], _tops([panel for row in rows for panel in row])
     for i, row in enumerate(rows):
         axes = [figure.add_subplot(grid[i, j]) for j in range(len(row))]
         for axis, panel in zip(axes, row, strict=True):
-            _draw_panel(axis, panel, handles)
-        heads = _write_heads(axes, row, 72 * wide / columns)
+            _draw_panel(axis, panel, tops[panel.of], handles)
+        heads = _write_heads(axes, row, tops, 72 * wide / columns)
         grow(figure, heads / 72)
         axes[0].set_ylabel("regret", fontsize=LETTERS)
         placed.append(axes)
@@ -127,7 +131,18 @@ def _parts(row: Sequence[GridPanel]) -> list[Sequence[GridPanel]]:
     return [row[start : start + size] for start in range(0, len(row), size)]
 
 
-def _draw_panel(axis: Any, panel: GridPanel, handles: dict[str, Any]) -> None:
+def _tops(panels: Sequence[GridPanel]) -> dict[str, float]:
+    """The upper end of the scale of each problem: no higher than its highest curve."""
+    tops: dict[str, float] = {}
+    highest: dict[str, float] = {}
+    for panel in panels:
+        ends = max(float(one.mean[-1] + one.stderr[-1]) for one in panel.curves)
+        tops[panel.of] = max(tops.get(panel.of, 0.0), panel.top)
+        highest[panel.of] = max(highest.get(panel.of, 0.0), ends)
+    return {name: min(top, 1.05 * highest[name]) for name, top in tops.items()}
+
+
+def _draw_panel(axis: Any, panel: GridPanel, top: float, handles: dict[str, Any]) -> None:
     """Curves and scales of one plot; lines that are new go into ``handles``, by policy."""
     for number, one in enumerate(panel.curves):
         # From no regret before the first round.
@@ -138,27 +153,28 @@ def _draw_panel(axis: Any, panel: GridPanel, handles: dict[str, Any]) -> None:
         line = draw_curve(axis, one.label, rounds, mean, error, look=one.look, begin=begin)
         handles.setdefault(one.label, line)
     axis.set_xlim(left=0)
-    axis.set_ylim(0, panel.top if panel.leaving else None)
+    axis.set_ylim(0, top if top > 0 else None)
     ticker = optional("matplotlib.ticker", "drawing")
     for scale in (axis.xaxis, axis.yaxis):
         scale.set_major_locator(ticker.MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     axis.tick_params(labelsize=SMALL_LETTERS, length=2.5, pad=2.0)
 
 
-def _write_heads(axes: Sequence[Any], row: Sequence[GridPanel], width: float) -> float:
+def _write_heads(
+    axes: Sequence[Any], row: Sequence[GridPanel], tops: dict[str, float], width: float
+) -> float:
     """Titles of a row, all equally high, with the notes below them, and how high that is.
 
     What it takes and gives is in points: ``width`` is that of a panel.
     """
     figure = axes[0].figure
-    lines = [
-        lines_of(figure, [_note(one) for one in panel.leaving], width - _LEFT) for panel in row
-    ]
+    notes = [[_note(one) for one in panel.leaving(tops[panel.of])] for panel in row]
+    lines = [lines_of(figure, some, width - _LEFT) for some in notes]
     titles = [_broken(figure, panel.title, width - _APART) for panel in row]
     pad = head_of(max(map(len, lines)))
-    for axis, title, notes in zip(axes, titles, lines, strict=True):
+    for axis, title, above in zip(axes, titles, lines, strict=True):
         axis.set_title(title, fontsize=LETTERS, pad=pad)
-        write_notes(axis, notes)
+        write_notes(axis, above)
     return pad + 1.2 * LETTERS * (1 + max(title.count("\n") for title in titles))
 
 

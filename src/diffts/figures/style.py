@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diffts.extras import optional
-from diffts.figures.looks import PERFECT_DATA, Look, Name, look_of
+from diffts.figures.looks import Look, Name, look_of
 from diffts.files import is_special, write_file
 
 #: Width of a page of text in inches. Nothing that is to be printed is wider.
@@ -31,7 +31,7 @@ def label_of(policy: str) -> str:
     """How a policy is written, in every legend and note.
 
     >>> label_of("diffts (paper)"), label_of("gmmts-10 (perfect data)")
-    ('DiffTS (paper)', 'GMMTS-10 (perfect data)')
+    ('DiffTS (paper)', 'GMMTS-10 (exact data)')
     >>> label_of("gts-full:default"), label_of("diffts-top-two")
     ('GTS-full, default rule', 'DiffTS-top-two')
     """
@@ -41,7 +41,7 @@ def label_of(policy: str) -> str:
     if name.rule:
         policy, space, which = written.partition(" (")
         written = f"{policy}, {name.rule} rule{space}{which}"
-    return written + (PERFECT_DATA if name.is_reference else "")
+    return written + (" (exact data)" if name.is_reference else "")
 
 
 def pyplot() -> Any:

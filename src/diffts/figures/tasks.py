@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from diffts.diffusion.prior import DiffusionPrior
 from diffts.evidence import Evidence
-from diffts.figures.style import pyplot, save
+from diffts.figures.style import pyplot, save, save_for_print
 
 
 def draw_tasks(
@@ -18,6 +18,7 @@ def draw_tasks(
     path: str | os.PathLike[str],
     order: ArrayLike | None = None,
     title: str = "",
+    for_print: bool = False,
 ) -> None:
     """One panel for each set of tasks ``(n, K)``, all in the same colours.
 
@@ -26,6 +27,7 @@ def draw_tasks(
         path: where to write the picture.
         order: the arms in the order to show them in (groups side by side, for example).
         title: title of the whole.
+        for_print: write a PDF of the same name beside it, too.
     """
     plt = pyplot()
     shown = {name: np.asarray(tasks) for name, tasks in panels.items()}
@@ -45,7 +47,7 @@ def draw_tasks(
     figure.colorbar(image, ax=axes[:, 0].tolist(), label="mean reward", shrink=0.8)
     if title:
         figure.suptitle(title)
-    save(figure, path)
+    (save_for_print if for_print else save)(figure, path)
 
 
 def draw_prior(prior: DiffusionPrior, path: str | os.PathLike[str], seed: int = 0) -> None:

@@ -234,7 +234,7 @@ def _train_blocks(
     return trained
 
 
-#: One program for all arrays: hundreds of slices, one by one, take as long as twenty steps.
+#: One program for all arrays: hundreds of slices, one by one, are a good part of a block's time.
 _apart = eqx.filter_jit(unstack)
 
 

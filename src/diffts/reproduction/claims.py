@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from diffts.errors import ArtifactError
 from diffts.reproduction import judges
-from diffts.reproduction.evaluation import CONTENDERS, OURS, THE_PAPERS
+from diffts.reproduction.evaluation import OURS, SPARE, THE_PAPERS
 from diffts.reproduction.store import SUMMARIES_VERSION, read_json
 
 
@@ -27,6 +27,7 @@ class Claim(NamedTuple):
     experiments: Sequence[str]
     of_the_papers: judges.Judge | str
     of_ours: judges.Judge | str
+    of_baselines: bool = False  # alone: both columns say the same
 
 
 class Verdict(NamedTuple):
@@ -78,20 +79,25 @@ def tally(verdicts: Sequence[Verdict]) -> dict[str, Tally]:
 
 
 def judge_claims(folder: Path) -> list[Verdict]:
-    """All claims, judged by the JSON summaries in a folder; none before all its plots are there."""
-    return [
-        Verdict(
-            claim.says,
-            _judge(folder, claim.experiments, claim.of_the_papers, THE_PAPERS),
-            _judge(folder, claim.experiments, claim.of_ours, OURS),
-        )
-        for claim in CLAIMS
-    ]
+    """All claims, judged by the JSON summaries in a folder; none before all that it needs is there.
+
+    Plots are told with ours, and without the other two: so ours is judged before them.
+    """
+    verdicts = []
+    for claim in CLAIMS:
+        spare = {*SPARE}
+        of_ours = _judge(folder, claim.experiments, claim.of_ours, spare)
+        if not claim.of_baselines:
+            spare -= {THE_PAPERS}
+        of_the_papers = _judge(folder, claim.experiments, claim.of_the_papers, spare)
+        verdicts.append(Verdict(claim.says, of_the_papers, of_ours))
+    return verdicts
 
 
 def _judge(
-    folder: Path, experiments: Sequence[str], judge: judges.Judge | str, whose: str
+    folder: Path, experiments: Sequence[str], judge: judges.Judge | str, spare: set[str]
 ) -> judges.Judged:
+    """By a judge, or by a text that says why there is none; ``spare`` lines may be missing."""
     if isinstance(judge, str):
         return judges.Judged(judge, None)
     if missing := [name for name in experiments if not (folder / f"{name}.json").exists()]:
@@ -103,18 +109,21 @@ def _judge(
             "--finished, or remove it"
         )
     judged = judge(*summaries)
-    # One of the three DiffTS is judged before the other two have been played.
-    unneeded = {*CONTENDERS} - {whose}
-    if all({*summary.get("lacks", ())} <= unneeded for summary in summaries):
+    if all({*summary["lacks"]} <= spare for summary in summaries):
         return judged
     return judged._replace(measured=f"so far: {judged.measured or 'nothing'}", agrees=None)
 
 
 def _race(says: str, experiment: str, judge: judges.Judge) -> Claim:
     """A claim on races, which both have run."""
-    return Claim(
-        says, (experiment,), judges.of_races(judge, THE_PAPERS), judges.of_races(judge, "")
-    )
+    of_the_papers, of_ours = (judges.of_races(judge, whose) for whose in (THE_PAPERS, OURS))
+    return Claim(says, (experiment,), of_the_papers, of_ours)
+
+
+def _race_of_baselines(says: str, experiment: str, judge: judges.Judge) -> Claim:
+    """A claim on baselines alone."""
+    of_both = judges.of_races(judge, OURS)
+    return Claim(says, (experiment,), of_both, of_both, of_baselines=True)
 
 
 _NO_CHAIN = "does not apply: it decides without a chain"
@@ -133,7 +142,7 @@ CLAIMS = (
         "main",
         judges.plots(judges.far_ahead, "popular-niche", "maze"),
     ),
-    _race(
+    _race_of_baselines(
         "with a mixture as its prior Thompson sampling is worse than GTS-full on Popular and Niche "
         "and on Maze (perfect data, the better mixture)",
         "main",

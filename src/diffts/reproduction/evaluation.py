@@ -30,6 +30,8 @@ OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS = "diffts:default", "diffts", "diffts (pa
 OURS_WITH_GIVEN_NOISE = "diffts:default (given noise)"
 OWN = "own"  # in a summary: that of the three DiffTS which it is about
 CONTENDERS = (OURS, OURS_AS_IN_THE_PAPER, THE_PAPERS)
+#: Of these, and of ours where the noise is given, a plot of ours can be told without.
+SPARE = (*CONTENDERS[1:], OURS_WITH_GIVEN_NOISE)
 PROBLEMS = ("popular-niche", "labeled-arms", "bidding", "maze")
 MAIN_PROBLEMS = ("popular-niche", "bidding", "maze")  # as in the paper
 #: Noise levels σ̂ that are assumed in each problem, from the least; and that of the main results.
@@ -44,6 +46,8 @@ MAIN_NOISE = {"popular-niche": 0.1, "labeled-arms": 0.1, "bidding": 0.2, "maze":
 OUR_NOISE = {"bidding": "bernoulli"}
 BASELINES = ("gts-diag", "gts-full", *regret.MIXTURES)
 BOTH = ("perfect", "imperfect")
+#: As pictures and pages say it.
+KINDS = {"perfect": "exact", "imperfect": "imperfect"}
 DEFAULT_RULE = "default"
 ACROSS = 3  # plots beside each other: nine fill a picture without a gap
 REAL_SLOTS = "Bidding (real slots; simulator fitted to them)"
@@ -76,7 +80,7 @@ def contender(label: str, problem: str, data: str, noise: float, seeds: Sequence
             how |= {"noise": OUR_NOISE[problem], "tasks": MANY}
             noise = 0.0
     runs = (Run(problem, data, "diffts", noise, seed=seed, **how) for seed in seeds)
-    return Line(label, tuple(runs), spare=label != OURS)
+    return Line(label, tuple(runs), spare=label in SPARE)
 
 
 def baseline(
@@ -99,6 +103,10 @@ def race(problem: str, data: str, noise: float, profile: Profile) -> Panel:
     """Three DiffTS against baselines as in the paper."""
     of = (problem, data, noise, profile.seeds)
     lines = [contender(label, *of) for label in CONTENDERS]
+    if problem in OUR_NOISE:  # with the noise that the others have: told in words, not drawn
+        lines.append(
+            dataclasses.replace(_by_our_rule(*of), label=OURS_WITH_GIVEN_NOISE, spare=True)
+        )
     # UCB learns nothing from past tasks: one run serves all data.
     for ucb in UCBS if problem == "maze" else UCBS[:1]:
         lines.append(baseline(ucb, problem, "perfect", noise, profile.seeds))
@@ -113,10 +121,16 @@ def race(problem: str, data: str, noise: float, profile: Profile) -> Panel:
 def same_rule(problem: str, data: str, noise: float, profile: Profile) -> Panel:
     """Our prior against the baselines', by our rule and with the same noise."""
     of = (problem, data, noise, profile.seeds)
-    how: dict[str, Any] = _OURS | {"rule": DEFAULT_RULE, "tasks": tasks_of(problem, noise)}
-    runs = tuple(Run(problem, data, "diffts", noise, seed=s, **how) for s in profile.seeds)
     others = (baseline(one, *of, rule=DEFAULT_RULE) for one in _baselines(profile))
-    return Panel(_title(problem, data, noise), problem, data, noise, (Line(OURS, runs), *others))
+    lines = (_by_our_rule(*of), *others)
+    return Panel(_title(problem, data, noise), problem, data, noise, lines)
+
+
+def _by_our_rule(problem: str, data: str, noise: float, seeds: Sequence[int]) -> Line:
+    """Ours, with the noise that it is given."""
+    how: dict[str, Any] = _OURS | {"rule": DEFAULT_RULE, "tasks": tasks_of(problem, noise)}
+    runs = (Run(problem, data, "diffts", noise, seed=seed, **how) for seed in seeds)
+    return Line(OURS, tuple(runs))
 
 
 def _baselines(profile: Profile) -> Sequence[str]:
@@ -125,7 +139,7 @@ def _baselines(profile: Profile) -> Sequence[str]:
 
 
 def _title(problem: str, data: str, noise: float) -> str:
-    return f"{regret.TITLES[problem]}\n{data} data, σ̂ = {noise:g}"
+    return f"{regret.TITLES[problem]}\n{KINDS[data]} data, σ̂ = {noise:g}"
 
 
 def _levels(profile: Profile) -> Iterable[tuple[str, str, float]]:
@@ -178,9 +192,6 @@ def comparison_panels(profile: Profile) -> list[Panel]:
             continue
         panel, of = race(problem, data, noise, profile), (problem, data, noise, profile.seeds)
         lines = [line for line in panel.lines if line.label != THE_PAPERS]
-        if problem in OUR_NOISE:  # what our rule is worth with the noise that the others have
-            (given, *_) = same_rule(problem, data, noise, profile).lines
-            lines.append(dataclasses.replace(given, label=OURS_WITH_GIVEN_NOISE))
         lines += [baseline(policy, *of, rule=DEFAULT_RULE) for policy in _baselines(profile)]
         everybody = (line if _is_slow(line.runs[0]) else _played_on(MANY, line) for line in lines)
         panels.append(dataclasses.replace(panel, lines=tuple(everybody)))
@@ -201,7 +212,7 @@ def _played_on(tasks: str, line: Line) -> Line:
 
 def seen_by(panel: Panel, label: str) -> Panel:
     """The panel with one of the three DiffTS alone, in the first place, under the name ``OWN``."""
-    others = tuple(line for line in panel.lines if line.label not in CONTENDERS)
+    others = tuple(line for line in panel.lines if line.label not in (OURS, *SPARE))
     (own,) = (line for line in panel.lines if line.label == label)
     return dataclasses.replace(panel, lines=(dataclasses.replace(own, label=OWN), *others))
 
@@ -218,7 +229,9 @@ def tell(
     of = [regret.curves(work.store, panel) for panel in panels]
     rows: dict[str, list[GridPanel]] = {data: [] for data in BOTH}
     for panel, known in zip(panels, of, strict=True):
-        rows[panel.data].append(regret.grid_panel(panel, known))
+        lines = tuple(line for line in panel.lines if line.label != OURS_WITH_GIVEN_NOISE)
+        drawn = dataclasses.replace(panel, lines=lines)
+        rows[panel.data].append(regret.grid_panel(drawn, known))
     if one_picture:
         draw_regret_grid([row for row in rows.values() if row], path.with_suffix(".png"))
     else:
@@ -226,11 +239,15 @@ def tell(
             if row:
                 full = [row[start : start + ACROSS] for start in range(0, len(row), ACROSS)]
                 draw_regret_grid(full, path.with_name(f"{path.name}-{data}.png"))
-    labels = [label for label in CONTENDERS if any(label in one for one in of)]
+    labels = [label for label in (OURS, *SPARE) if any(label in one for one in of)]
     seen = {label: _summaries(panels, of, label) for label in labels}
+    firsts = {label: _firsts(found) for label, found in seen.items()}
+    if given := seen.get(OURS_WITH_GIVEN_NOISE):  # where there is no other noise, ours has it
+        same = [one for one in seen[OURS] if one["problem"] not in OUR_NOISE]
+        firsts[OURS_WITH_GIVEN_NOISE] = _firsts([*same, *given])
     told = {
         "test_seed": TEST_SEED,
-        "first": {label: _firsts(summaries) for label, summaries in seen.items()},
+        "first": firsts,
         "panels": seen[OURS],
         "panels_of": {label: found for label, found in seen.items() if label != OURS},
     }

@@ -217,7 +217,7 @@ def _write(work: Reproduction, experiment: Experiment, wanted: Sequence[Any], pa
         "made_with": work.store.provenance(notes),
     }
     if wanted:
-        plots = {"plots": f"{len(finished)} of {len(wanted)}", "lacks": _lacks(wanted, finished)}
+        plots = {"plots": f"{len(finished)} of {len(wanted)}", "lacks": _lacks(work, wanted)}
         summary |= plots | ({"caveat": experiment.caveat} if experiment.caveat else {})
     write_rows(path.with_suffix(".csv"), rows)
     write_json(path.with_suffix(".json"), summary | told)
@@ -228,15 +228,9 @@ def _write(work: Reproduction, experiment: Experiment, wanted: Sequence[Any], pa
     return f"{summary['plots']} plots{some}"
 
 
-def _lacks(wanted: Sequence[Any], finished: Sequence[Any]) -> list[str]:
-    """The names of what is not there yet, or not with all seeds: lines of plots, or pieces."""
-    lines = {panel.title: panel.lines for panel in finished if isinstance(panel, Panel)}
-    missing = {
-        line.label
-        for panel in wanted
-        if isinstance(panel, Panel)
-        for line in panel.lines
-        if line not in lines.get(panel.title, ())
-    }
-    pieces = {one.part.key for one in wanted if isinstance(one, Piece) and one not in finished}
-    return sorted(missing | pieces)
+def _lacks(work: Reproduction, wanted: Sequence[Any]) -> list[str]:
+    """The names of what is still to be made: lines that lack a run, or pieces."""
+    lines = (line for panel in wanted if isinstance(panel, Panel) for line in panel.lines)
+    unplayed = {line.label for line in lines if not all(map(work.is_played, line.runs))}
+    pieces = (one for one in wanted if isinstance(one, Piece))
+    return sorted(unplayed | {one.part.key for one in pieces if not one.finished(work)})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from diffts.reproduction import ablations
-from diffts.reproduction.evaluation import OWN, THE_PAPERS
+from diffts.reproduction.evaluation import OURS, OWN
 from diffts.reproduction.regret import TITLES
 from diffts.reproduction.specs import APPENDIX, NO_EM
 
@@ -37,10 +37,10 @@ PlotJudge = Callable[[Json], Judged | None]
 
 
 def of_races(judge: Judge, whose: str) -> Judge:
-    """A judge of races, told of those with one of the two DiffTS and the paper's baselines."""
+    """A judge of races, told of those with one of the three DiffTS and the paper's baselines."""
 
     def judge_one(summary: Json) -> Judged:
-        panels = summary["panels_of"].get(whose, []) if whose == THE_PAPERS else summary["panels"]
+        panels = ({OURS: summary["panels"]} | summary["panels_of"]).get(whose, [])
         return judge(summary | {"panels": [_as_in_the_paper(panel) for panel in panels]})
 
     return judge_one
@@ -67,11 +67,16 @@ def plots(judge: PlotJudge, *problems: str) -> Judge:
         panels = summary["panels"]
         if problems:
             panels = [p for problem in problems for p in panels if p["problem"] == problem]
-        found = [(p["title"], judged) for p in panels if (judged := judge(p))]
-        verdicts = [judged.agrees for _, judged in found if judged.agrees is not None]
-        return _judged("; ".join(f"{title}: {one.measured}" for title, one in found), verdicts)
+        return _judged(*_one_by_one(judge, panels))
 
     return judge_all
+
+
+def _one_by_one(judge: PlotJudge, panels: Sequence[Json]) -> tuple[str, list[bool]]:
+    """What was measured in all plots, and the verdicts of those that have one."""
+    found = [(p["title"], judged) for p in panels if (judged := judge(p))]
+    text = "; ".join(f"{title}: {one.measured}" for title, one in found)
+    return text, [one.agrees for _, one in found if one.agrees is not None]
 
 
 def _best(panel: Json, suits: Callable[[Json], bool]) -> str | None:
@@ -176,12 +181,13 @@ def _told_only(judge: PlotJudge) -> PlotJudge:
 
 def em(incomplete: Json, noisy: Json) -> Judged:
     """Learning without EM is worse, from incomplete data with and without noise."""
-    beside_em = beside(lambda _, gap: gap > 2, learner=NO_EM)
-    found = [[(p["title"], beside_em(p)) for p in of["panels"]] for of in (incomplete, noisy)]
-    told = ["; ".join(f"{title}: {one.measured}" for title, one in each if one) for each in found]
-    text = f"without EM against with it: {told[0]}. With noise, too: {told[1]}"
-    cases = [one.agrees for each in found for _, one in each if one and one.agrees is not None]
-    return _judged(text, cases)
+    judge = beside(lambda _, gap: gap > 2, learner=NO_EM)
+    (plain, helps), (with_noise, helps_too) = (
+        _one_by_one(judge, summary["panels"]) for summary in (incomplete, noisy)
+    )
+    text = f"without EM against with it: {plain}. With noise, too: {with_noise}"
+    judged = _judged(text, helps + helps_too)
+    return judged if helps and helps_too else judged._replace(agrees=None)
 
 
 def weight(panel: Json) -> Judged:

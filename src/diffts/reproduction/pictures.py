@@ -38,10 +38,6 @@ SHOWN = 16  # tasks in a panel
 MIXTURE = 25
 
 
-#: Of picture files: for the screen and for print. Some pictures write both by themselves.
-KINDS = (".png", ".pdf")
-
-
 class Piece(NamedTuple):
     """Something to look at."""
 
@@ -121,8 +117,7 @@ def tell_tasks(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told:
         else:
             by_group = np.argsort(PopularNiche.group_of_arm, kind="stable")
             order = by_group if piece.problem == "popular-niche" else None
-            for kind in KINDS:
-                draw_tasks(panels, file.with_suffix(kind), order=order, title=title)
+            draw_tasks(panels, file, order=order, title=title, for_print=True)
         for name, values in panels.items():
             numbers = {what: round(float(of(values)), 5) for what, of in columns.items()}
             rows.append({"problem": piece.problem, "panel": name} | numbers)
@@ -194,8 +189,7 @@ def tell_groups(work: Reproduction, pieces: Sequence[Piece], path: Path) -> Told
     """A picture of the first seed, and recall and precision of all."""
     panels = _titled(work, pieces[0], GROUP_PANELS)
     title = "20 Groups: rows are tasks, columns are arms"
-    for kind in KINDS:
-        draw_tasks(panels, path.with_suffix(kind), title=title)
+    draw_tasks(panels, path.with_suffix(".png"), title=title, for_print=True)
     notes = [work.store.note(piece.part.key) for piece in pieces]
     found = {note["seed"]: note["scores"] for note in notes}
     rows = [
@@ -261,8 +255,7 @@ def tell_calibration(work: Reproduction, pieces: Sequence[Piece], path: Path) ->
         for row in rows
     }
     label = "relative error of τ from imperfect data"
-    for kind in KINDS:
-        draw_bars(bars, ("all steps", "first ten steps"), path.with_suffix(kind), label=label)
+    draw_bars(bars, ("all steps", "first ten steps"), path.with_suffix(".png"), label=label)
     return rows, {"relative error of τ": rows}
 
 

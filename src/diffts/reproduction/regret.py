@@ -35,7 +35,7 @@ class Line:
     label: str  # as in the legend: a policy's name, or what is varied
     runs: tuple[Run, ...]  # the same run with different seeds, of the training and of the rewards
     reference: bool = False  # shown, but not in the race: it was given more than the others
-    spare: bool = False  # what the others show holds without it: a plot is told before it is played
+    spare: bool = False  # what the others show holds without it: a plot can be told without it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Panel:
     def finished(self, work: Reproduction) -> Panel | None:
         """With the seeds that all lines that it needs were played with; None if there is none.
 
-        A spare line is there when it has all of these seeds.
+        A spare line is there when it has all of these seeds; one line, at least, is not spare.
         """
         played = {
             line: {run.seed for run in line.runs if work.is_played(run)} for line in self.lines
