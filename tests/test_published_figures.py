@@ -26,6 +26,7 @@ COMMON = "labeled-arms-common"  # of the first run
 EXACT, IMPERFECT = "exact", "imperfect"  # as the titles in the result files say it
 LEVEL = {BIDDING: 0.2}  # the noise level of the main results, where it is not 0.1
 OURS, PAPERS = "diffts:default", "diffts (paper)"
+GIVEN = "diffts:default (given noise)"
 
 
 # What the result files say
@@ -63,10 +64,16 @@ def first_run(experiment, problem, *labels, level=None):
     return [lines[label]["regret"] for label in labels]
 
 
-def race(experiment, problem, data=EXACT, whose=OURS, level=None):
+def ablation(experiment, problem, *labels):
+    """Regrets of some lines of a plot of the evaluation's ablations."""
+    lines = plot(PAPER[experiment]["panels"], problem, None, None)["lines"]
+    return [lines[label]["regret"] for label in labels]
+
+
+def race(experiment, problem, data=EXACT, whose=OURS):
     """A plot of the evaluation, with one of the three DiffTS in it."""
     told = PAPER[experiment]
-    return plot({OURS: told["panels"], **told["panels_of"]}[whose], problem, data, level)
+    return plot({OURS: told["panels"], **told["panels_of"]}[whose], problem, data, None)
 
 
 def regret(experiment, problem, *policies, data=EXACT):
@@ -89,9 +96,39 @@ def from_both(problem, policy):
     return [next(regret("noise-levels", problem, policy, data=d)) for d in (EXACT, IMPERFECT)]
 
 
-def behind(problem, whose=OURS):
-    """Up to which round another policy is ahead of DiffTS, from exact and from imperfect data."""
-    return [race("main", problem, d, whose)["behind_until"] for d in (EXACT, IMPERFECT)]
+def latest_behind(problem, whose=OURS):
+    """Up to which round another policy is ahead of DiffTS, in all plots of a problem."""
+    told = PAPER["noise-levels"]
+    plots = ({OURS: told["panels"]} | told["panels_of"])[whose]
+    return max(one["behind_until"] for one in plots if one["problem"] == problem)
+
+
+def by_one_rule():
+    """Plots that DiffTS wins, all, and plots that it loses, by two standard errors of the gap.
+
+    Of all plots where everybody plays by our rule.
+    """
+    gaps = [
+        [
+            one["above_first_line"] / one["stderr_of_that"]
+            for label, one in panel["lines"].items()
+            if label != "own"
+        ]
+        for panel in PAPER["same-rule"]["panels"]
+    ]
+    return [sum(min(of) > 2 for of in gaps), len(gaps), sum(min(of) < -2 for of in gaps)]
+
+
+def tails(problem):
+    """What 95% of all tasks stay below: of ours, and of the best baseline by any rule."""
+    rows = [
+        row
+        for row in PAPER["comparison"]["rows"]
+        if (row["problem"], row["data"]) == (problem, "perfect") and not row["reference"]
+    ]
+    (ours,) = (row for row in rows if row["policy"] == OURS)
+    others = [row for row in rows if not row["policy"].startswith("diffts")]
+    return [ours["p95"], min(others, key=lambda row: row["regret"])["p95"]]
 
 
 def firsts(experiment, whose=OURS):
@@ -101,17 +138,20 @@ def firsts(experiment, whose=OURS):
 
 
 def ahead_until(problem):
-    """The last round at which DiffTS is first where all play by our rule, from exact data."""
+    """Where all play by our rule, from exact data: DiffTS is first up to a round, then GTS-full."""
     with (RESULTS / "paper/same-rule.csv").open() as file:
         rows = [
             row
             for row in csv.DictReader(file)
-            if (row["problem"], row["data"], row["noise_std"]) == (problem, EXACT, "0.1")
+            if (row["problem"], row["data"], row["noise_std"]) == (problem, "perfect", "0.1")
         ]
     at = collections.defaultdict(dict)
     for row in rows:
         at[int(row["round"])][row["policy"]] = float(row["regret"])
-    return max(done for done, found in at.items() if min(found, key=found.get) == OURS)
+    leaders = [min(at[done], key=at[done].get) for done in sorted(at)]
+    count = leaders.count(OURS)
+    assert leaders == [OURS] * count + ["gts-full:default"] * (len(leaders) - count)
+    return sorted(at)[count - 1]
 
 
 def against(experiment, *labels):
@@ -229,18 +269,27 @@ def readme():
     yield from accuracy_table()
     ours, plots, clearly = firsts("noise-levels")
     yield "is first in {} of {}**, in {} by more than two standard errors", [ours, plots, clearly]
-    papers, played, _ = firsts("noise-levels", PAPERS)
-    yield "own DiffTS is first in {} of the {} that it has played", [papers, played]
-    yield "DiffTS is first in {} of the {} finished so far", firsts("same-rule")[:2]
+    yield "with theirs it is first in {}", firsts("noise-levels", GIVEN)[:1]
+    yield (
+        "is first in {} of the {} that it has played**, in {} by more than two standard errors",
+        firsts("noise-levels", PAPERS),
+    )
+    yield "DiffTS wins {} of the {} finished so far, and loses {}**, by two", by_one_rule()
     for problem, text in (
         (PN, "by far ({:.1f} against {:.1f})"),
         (LABELED, "on Labeled Arms ({:.1f} against {:.1f})"),
-        (BIDDING, "on Bidding ({:.1f} against {:.1f})"),
     ):
         (own,) = regret("same-rule", problem, OURS)
         yield text, [own, best_other("same-rule", problem)]
-    yield "On Popular and Niche it is behind until round {} of 1000", [max(behind(PN))]
-    yield "by one rule, it leads until round {}, and then GTS-full does", [ahead_until(LABELED)]
+    yield (
+        "ahead until round {} at most on Popular and Niche, and {} on Bidding, of 1000; on Maze "
+        "until round {} of 300",
+        [latest_behind(problem) for problem in (PN, BIDDING, MAZE)],
+    )
+    yield (
+        "95% of the tasks stay below a regret of {:.0f}; by the best baseline below {:.0f}",
+        tails(PN),
+    )
     by_arms = [
         by_default_rule(f"{one}{data}") for one in (PN, COMMON) for data in ("-imperfect", "")
     ]
@@ -273,26 +322,39 @@ def reproduction():
         "rule is first in {} of {}, by more than two standard errors in {}",
         [ours, plots, clearly],
     )
-    papers, played, _ = firsts("noise-levels", PAPERS)
-    yield "own DiffTS is first in {} of the {} that it has played so far", [papers, played]
+    yield "with the noise that baselines have it is first in {}", firsts("noise-levels", GIVEN)[:1]
+    papers = firsts("noise-levels", PAPERS)
+    yield "first in {} of the {} that it has played, by more than two standard errors in {}", papers
     sizes = {(p["problem"], p["rounds"], p["tasks"], p["seeds"]) for p in PAPER["main"]["panels"]}
     assert sizes == {(PN, 1000, 100, 3), (BIDDING, 1000, 52, 3), (MAZE, 300, 100, 3)}
     yield "1000 rounds, on Maze 300; 100 test tasks, of Bidding 52; three seeds.", []
-    yield "until round {} of 1000", [max(behind(PN))]
-    yield "of the paper's until round {} (imperfect data: {})", behind(PN, PAPERS)
+    yield (
+        "until round {} at most on Popular and Niche, and {} on Bidding, of 1000; on Maze until "
+        "round {} of 300",
+        [latest_behind(problem) for problem in (PN, BIDDING, MAZE)],
+    )
+    yield "ahead of the paper's until round {}", [latest_behind(PN, PAPERS)]
     (slots,) = {p["tasks"] for p in FIRST_RUN["real-slots"]["panels"]}
     yield "fitted to quantiles of the {} real slots", [slots]
     for line in (*tables.races(), *tables.claims()):
-        yield line.replace("{", "{{").replace("}", "}}"), []
+        yield line, []
 
 
 def evaluation():
+    yield "DiffTS wins {} of the {} plots and loses {}", by_one_rule()
     for line in (*tables.firsts(), *tables.same_rule(), *tables.comparison(), *tables.closest()):
         yield line, []
 
 
 def findings():
+    yield "It has {:.1f}, the paper's {:.1f}", regret("noise-levels", BIDDING, "diffts", PAPERS)
+    yield (
+        "below a regret of {0:.0f} on Popular and Niche and of {2:.0f} on Bidding; by the best "
+        "baseline below {1:.0f} and {3:.0f}",
+        [*tails(PN), *tails(BIDDING)],
+    )
     papers, draws, ours = regret("noise-levels", PN, PAPERS, "diffts", OURS)
+    yield "under the true prior has 38.0, DiffTS {:.1f}", [draws]
     yield (
         "the paper's DiffTS has {:.1f}, with our network and learning {:.1f}, and by the default "
         "rule {:.1f}. The best baseline has {:.1f}",
@@ -333,13 +395,13 @@ def findings():
     order = [one for one in race("main", MAZE)["ranking"] if one != "ucb1-three-paths"]
     assert order[:3] == ["own", "ucb1", "gts-diag"]
     yield (
-        "UCB1 has {:.1f}, the next prior, GTS-diag, {:.1f}, and DiffTS by the default rule {:.1f}",
+        "UCB1 has {:.1f}, the next one, GTS-diag, {:.1f}, and DiffTS by the default rule {:.1f}",
         regret("main", MAZE, "ucb1", "gts-diag", OURS),
     )
     slots = FIRST_RUN["real-slots"]["panels"]
     wins = sum(panel["best"] == "diffts" for panel in slots)
     yield "In the first run DiffTS is first in {} of {} plots", [wins, len(slots)]
-    wrong = plot(FIRST_RUN["one-seed"]["panels"], MAZE, EXACT, None)["lines"]["gts-full"]
+    wrong = plot(FIRST_RUN["one-seed"]["panels"], MAZE, "perfect", None)["lines"]["gts-full"]
     yield "On Maze GTS-full then had {:.1f}", [wrong["regret"]]
     yield "in full precision it has {:.1f}", regret("main", MAZE, "gts-full")
     yield "MNIST {:.2f} and {:.2f}", distances("mnist", "corrupted", "clean")
@@ -355,18 +417,22 @@ def findings():
 
 def findings_about_sampling():
     yield (
-        "rises by {:.1f} in a hundred rounds at the end, and by {:.1f} when calibrated",
+        "rises by {:.1f} a hundred rounds in the last two hundred on Labeled Arms, and by {:.1f} "
+        "when calibrated",
         [rise("plain"), rise("calibrated")],
     )
     yield (
         "Up to round {} the uncalibrated",
         [plot(FIRST_RUN["variance"]["panels"], COMMON, None, None)["behind_until"]],
     )
-    partly = against("variance", "partly calibrated", "calibrated")
-    yield "changes the regret by {:.1%} to {:.1%}", [min(partly) - 1, max(partly) - 1]
+    variances = ("not calibrated", "calibrated", "partly calibrated")
+    yield (
+        "has {:.1f} without calibration, {:.1f} with it and {:.1f} where the last step alone",
+        ablation("variance", PN, *variances),
+    )
     kinds = ("predicted noise", "sampled noise")
-    yield "Labeled Arms: {:.1f} against {:.1f}", first_run("sampled-noise", COMMON, *kinds)
-    yield "Popular and Niche: {:.1f} against {:.1f}", first_run("sampled-noise", PN, *kinds)
+    yield "in the first run: {:.1f} against {:.1f}", first_run("sampled-noise", COMMON, *kinds)
+    yield "Popular and Niche: {:.1f} against {:.1f}", ablation("sampled-noise", PN, *kinds)
     yield (
         "sampled noise finds {:.1%} of the groups, predicted noise {:.1%}",
         [PAPER["groups"]["scores"][f"recall with {kind}"] for kind in reversed(kinds)],
@@ -406,9 +472,16 @@ def findings_about_imperfect_data():
         for x in regret("noise-levels", problem, "diffts", PAPERS, data=IMPERFECT)
     ]
     yield (
-        "{:.1f} against {:.1f} on Labeled Arms, {:.1f} against {:.1f} on Popular and Niche",
+        "{:.1f} against {:.1f}. On Popular and Niche they hardly differ: {:.1f} and {:.1f}",
         learned,
     )
+    yield "they cost there, too: {:.1f} and {:.1f}", from_both(LABELED, "diffts")
+    (own,) = (
+        one["error"]
+        for one in PAPER["calibration"]["relative error of τ"]
+        if (one["problem"], one["learner"]) == (PN, "appendix")
+    )
+    yield "By the paper's it is {:.1%} on Popular and Niche", [own]
     gaps, paper = "noisy-incomplete-data", "EM and SURE"
     start, whole = by_procedure("regret", "ours, no EM"), by_procedure("regret", "ours")
     yield "alone has {:.1f} on Popular and Niche and {:.1f} on Labeled Arms", start
@@ -432,7 +505,7 @@ def findings_about_imperfect_data():
         if one["learner"] == "ours"
     }
     yield (
-        "Its error is {:.1%} on Labeled Arms, {:.1%} on Popular and Niche, {:.1%} on Bidding and "
+        "its error is {:.1%} on Labeled Arms, {:.1%} on Popular and Niche, {:.1%} on Bidding and "
         "{:.1%} on Maze",
         [tau[problem] for problem in (COMMON, PN, BIDDING, MAZE)],
     )
