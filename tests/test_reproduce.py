@@ -32,6 +32,7 @@ from diffts.reproduction.specs import (
     NO_EM,
     NO_SURE,
     WARM_UPS,
+    PriorSpec,
     Run,
     diffts,
     plan_for,
@@ -468,3 +469,26 @@ def test_what_is_missing_alone_is_played(tmp_path, monkeypatch):
 
     monkeypatch.setattr("diffts.reproduction.work.FITS_VERSION", 99)
     assert not work.is_played(baseline)
+
+
+@pytest.mark.slow
+def test_a_stopped_training_goes_on_and_leaves_nothing_behind(tmp_path):
+    said = []
+
+    def stop(line, *_):
+        said.append(line)
+        if "training" in line:
+            raise KeyboardInterrupt
+
+    spec = PriorSpec("popular-niche", "perfect", APPENDIX)
+    work = Reproduction(SMOKE, Store(tmp_path, SMOKE.as_json()), report=stop)
+    with pytest.raises(KeyboardInterrupt):
+        work.learn([spec])
+    (state,) = (tmp_path / "popular-niche/states").iterdir()
+    assert state.name.endswith("-seed0")
+    work = Reproduction(SMOKE, Store(tmp_path, SMOKE.as_json()), report=lambda *_: None)
+    work.tell = lambda *_: said.append("a step is done twice")
+    work.learn([spec])
+    assert "a step is done twice" not in said  # all had been done when it was stopped
+    assert work.prior(spec).tau.shape[1] == 200
+    assert not list((tmp_path / "popular-niche/states").iterdir())

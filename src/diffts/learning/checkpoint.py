@@ -79,17 +79,18 @@ class Checkpoint:
             for state in states:
                 on_state(state)
                 if state.step - saved_at >= every:
-                    self._save_or_warn(state)
+                    self.save_or_warn(state)
                     saved_at = state.step
             if state.step > saved_at:
-                self._save_or_warn(state)
+                self.save_or_warn(state)
         except KeyboardInterrupt as interrupt:
             if (kept := self._save_somewhere(state)) is None:
                 raise
             raise TrainingStopped(kept, state.step) from interrupt
         return state
 
-    def _save_or_warn(self, state: Any) -> None:
+    def save_or_warn(self, state: Any) -> None:
+        """Replace the saved state; what cannot be saved is a warning."""
         try:
             self.save(state)
         except (ArtifactError, OSError) as error:

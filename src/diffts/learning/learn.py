@@ -140,6 +140,8 @@ def learn_priors(
     predicts: Prediction = "clean",
     options: Mapping[str, Any] | None = None,
     schedule: Schedule | None = None,
+    checkpoints: Sequence[str | os.PathLike[str]] = (),
+    checkpoint_every: int = 1000,
     on_progress: Callable[[Progress], None] | None = None,
     on_phase: Callable[[int, str, DiffusionPrior], None] | None = None,
 ) -> list[DiffusionPrior]:
@@ -151,6 +153,8 @@ def learn_priors(
         predicts: what it predicts.
         options: its sizes.
         schedule: noise schedule; the paper's by default.
+        checkpoints: a folder for the state of each, as for one; none are kept by default.
+        checkpoint_every: gradient steps between two saves.
         on_progress: called with the progress of the one that is furthest behind.
         on_phase: called at the end of each phase with the number of the lesson, the name of the
             phase and the prior as it is then.
@@ -163,15 +167,30 @@ def learn_priors(
         learnings.append(learning_of(lesson, *how, like=same.get(data)))
         if lesson.calibration is not None:  # else each seed splits them in its own way
             same.setdefault(data, learnings[-1].past)
-    before = states = [learning.initial() for learning in learnings]
-    for states in run(learnings, before):
-        if on_progress is not None:
-            furthest_behind = min(zip(learnings, states, strict=True), key=lambda one: one[1].step)
-            on_progress(progress_of(*furthest_behind))
-        for i, (learning, old, new) in enumerate(zip(learnings, before, states, strict=True)):
-            if on_phase is not None and int(new.phase) > int(old.phase):
-                on_phase(i, learning.phase_of(old).name, prior_of(learning, new))
-        before = states
+    folders: Sequence[str | os.PathLike[str] | None] = checkpoints or [None] * len(lessons)
+    saved = [
+        Checkpoint(folder, _fingerprint(learning))
+        for folder, learning in zip(folders, learnings, strict=True)
+    ]
+    both = zip(saved, learnings, strict=True)
+    before = states = [one.load(learning.initial()) for one, learning in both]
+    saved_at = [state.step for state in states]
+    try:
+        for states in run(learnings, before):
+            if on_progress is not None:
+                every = zip(learnings, states, strict=True)
+                on_progress(progress_of(*min(every, key=lambda one: one[1].step)))
+            for i, (learning, old, new) in enumerate(zip(learnings, before, states, strict=True)):
+                if on_phase is not None and int(new.phase) > int(old.phase):
+                    on_phase(i, learning.phase_of(old).name, prior_of(learning, new))
+                if new.step - saved_at[i] >= checkpoint_every:
+                    saved[i].save_or_warn(new)
+                    saved_at[i] = new.step
+            before = states
+    except KeyboardInterrupt:
+        for one, state in zip(saved, states, strict=True):
+            one.save_or_warn(state)
+        raise
     return [prior_of(learning, state) for learning, state in zip(learnings, states, strict=True)]
 
 

@@ -7,6 +7,7 @@ one network, simulations of one kind of policy.
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property, partial
@@ -124,13 +125,20 @@ class Reproduction:
             name = wanted[0].problem
             self.report(f"{name}: learning from {kinds}; {len(wanted)} side by side")
             parts = [self.prior_part(spec) for spec in wanted]
-            self.store.ensure(parts, partial(self._learn, wanted))
+            states = [
+                self.store.folder / name / "states" / f"{part.digest}-seed{spec.seed}"
+                for part, spec in zip(parts, wanted, strict=True)
+            ]
+            self.store.ensure(parts, partial(self._learn, wanted, states))
+            for folder in states:
+                shutil.rmtree(folder, ignore_errors=True)
             self.done += len(wanted)
 
     def _unlearned(self, specs: Iterable[PriorSpec]) -> list[PriorSpec]:
         return [spec for spec in sorted(set(specs)) if not self.store.has(self.prior_part(spec))]
 
-    def _learn(self, wanted: Sequence[PriorSpec]) -> list[Made]:
+    def _learn(self, wanted: Sequence[PriorSpec], states: Sequence[Path]) -> list[Made]:
+        """Priors, side by side; a training that was killed goes on from its last state."""
         data = self.problem(wanted[0].problem)
         lessons = []
         for spec in wanted:
@@ -144,7 +152,8 @@ class Reproduction:
                 how |= {"procedure": plan.procedure}
             lessons.append(Lesson(*data.past(spec.data), seed=spec.seed, **how))
         tell = partial(self.tell, data.problem.name)
-        priors = learn_priors(lessons, on_progress=tell, **plan.network_for(data.problem))
+        how = {"checkpoints": states, "on_progress": tell, **plan.network_for(data.problem)}
+        priors = learn_priors(lessons, **how)
         made = []
         for spec, prior in zip(wanted, priors, strict=True):
             if spec.learner in CALIBRATED_ON_EXACT:
