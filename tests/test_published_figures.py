@@ -277,6 +277,7 @@ def readme():
     yield "DiffTS wins {} of the {} finished so far, and loses {}**, by two", by_one_rule()
     for problem, text in (
         (PN, "by far ({:.1f} against {:.1f})"),
+        (MAZE, "on Maze from exact data ({:.1f} against {:.1f}, GTS-full's)"),
         (LABELED, "on Labeled Arms ({:.1f} against {:.1f})"),
     ):
         (own,) = regret("same-rule", problem, OURS)
@@ -380,8 +381,13 @@ def findings():
     ]
     yield (
         "Popular and Niche: {:.1f}, the next one {:.1f}. Bidding: {:.1f}, the first one {:.1f}. "
-        "Labeled Arms: {:.1f} and {:.1f}, DiffTS being ahead until round {}",
-        [*by_one_rule, ahead_until(LABELED)],
+        "Labeled Arms: {:.1f} and {:.1f}, DiffTS being ahead until round {}. Maze: {:.1f}, GTS-full "
+        "{:.1f}",
+        [
+            *by_one_rule,
+            ahead_until(LABELED),
+            *regret("same-rule", MAZE, OURS, "gts-full:default"),
+        ],
     )
     yield (
         "It has {:.1f}, GMMTS-25 {:.1f}. From imperfect data it is: {:.1f}, the best baseline "
@@ -391,6 +397,11 @@ def findings():
             *regret("noise-levels", LABELED, PAPERS, data=IMPERFECT),
             best_other("noise-levels", LABELED, IMPERFECT),
         ],
+    )
+    rules = [("noise-levels", "gts-full"), ("same-rule", "gts-full:default")]
+    yield (
+        "By one draw a round GTS-full has {:.1f}, by the default rule {:.1f}",
+        [next(regret(experiment, MAZE, policy)) for experiment, policy in rules],
     )
     order = [one for one in race("main", MAZE)["ranking"] if one != "ucb1-three-paths"]
     assert order[:3] == ["own", "ucb1", "gts-diag"]
