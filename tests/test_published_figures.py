@@ -278,7 +278,7 @@ def readme():
     for problem, text in (
         (PN, "by far ({:.1f} against {:.1f})"),
         (MAZE, "on Maze from exact data ({:.1f} against {:.1f}, GTS-full's)"),
-        (LABELED, "on Labeled Arms ({:.1f} against {:.1f})"),
+        (LABELED, "On Labeled Arms ({:.1f} against {:.1f})"),
     ):
         (own,) = regret("same-rule", problem, OURS)
         yield text, [own, best_other("same-rule", problem)]
