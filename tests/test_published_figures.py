@@ -381,8 +381,8 @@ def findings():
     ]
     yield (
         "Popular and Niche: {:.1f}, the next one {:.1f}. Bidding: {:.1f}, the first one {:.1f}. "
-        "Labeled Arms: {:.1f} and {:.1f}, DiffTS being ahead until round {}. Maze: {:.1f}, GTS-full "
-        "{:.1f}",
+        "Labeled Arms: {:.1f} and {:.1f}, DiffTS being ahead until round {}. Maze: {:.1f}, "
+        "GTS-full {:.1f}",
         [
             *by_one_rule,
             ahead_until(LABELED),
