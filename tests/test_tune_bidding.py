@@ -83,6 +83,6 @@ def test_the_transfer_to_real_slots_says_that_the_simulator_was_fitted_to_them()
     assert "no independent test" in experiment.caveat
     assert all("fitted" in panel.title for panel in experiment.panels(PROFILES["paper"]))
     assert "cannot be tested on" in simulated_slots.__doc__
-    summary = json.loads((ROOT / "results" / "paper" / "real-slots.json").read_text())
+    summary = json.loads((ROOT / "results" / "first-run" / "real-slots.json").read_text())
     assert summary["caveat"] == experiment.caveat
     assert "No independent test" in (ROOT / "docs" / "reproduction.md").read_text()
