@@ -160,17 +160,6 @@ def against(experiment, *labels):
     return [of[labels[0]]["regret"] / of[labels[1]]["regret"] for of in lines]
 
 
-def rise(variance):
-    """Regret a hundred rounds on Labeled Arms from round 800 to 1000."""
-    with (RESULTS / "first-run/variance.csv").open() as file:
-        rows = {
-            int(row["round"]): float(row["regret"])
-            for row in csv.DictReader(file)
-            if (row["problem"], row["noise_std"], row["variance"]) == (COMMON, "0.1", variance)
-        }
-    return (rows[1000] - rows[800]) / 2
-
-
 def distances(images, *models):
     return [PAPER[images]["scores"][model]["Fréchet distance"] for model in models]
 
@@ -427,18 +416,15 @@ def findings():
 
 
 def findings_about_sampling():
-    yield (
-        "rises by {:.1f} a hundred rounds in the last two hundred on Labeled Arms, and by {:.1f} "
-        "when calibrated",
-        [rise("plain"), rise("calibrated")],
-    )
-    yield (
-        "Up to round {} the uncalibrated",
-        [plot(FIRST_RUN["variance"]["panels"], COMMON, None, None)["behind_until"]],
-    )
     variances = ("not calibrated", "calibrated", "partly calibrated")
     yield (
-        "has {:.1f} without calibration, {:.1f} with it and {:.1f} where the last step alone",
+        "has {:.1f} without calibration, {:.1f} with it, and {:.1f} where the last step alone",
+        ablation("variance", LABELED, *variances),
+    )
+    calibrated = plot(PAPER["variance"]["panels"], LABELED, None, None)
+    yield "Up to round {} the uncalibrated", [calibrated["behind_until"]]
+    yield (
+        "On Popular and Niche it is {:.1f}, {:.1f} and {:.1f}",
         ablation("variance", PN, *variances),
     )
     kinds = ("predicted noise", "sampled noise")
