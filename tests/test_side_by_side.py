@@ -52,43 +52,34 @@ def test_trainings_side_by_side_are_the_trainings_one_by_one(network, steps):
     assert not np.allclose(together[0].tau, together[1].tau)
 
 
-def test_a_stopped_training_side_by_side_goes_on_from_its_states(tmp_path):
+@pytest.mark.parametrize(
+    ("stop", "every", "done"),
+    # Of six steps in blocks of two. An interrupt keeps the last state, an error what was saved.
+    [(KeyboardInterrupt, 6, [2, 4, 6]), (RuntimeError, 2, [2, 4, 4, 6])],
+)
+def test_a_stopped_training_side_by_side_goes_on_from_its_states(tmp_path, stop, every, done):
     config = TrainingConfig(steps=6, block=2, batch_size=8)
     lessons = [Lesson(TASKS, OTHER, config=config, seed=seed) for seed in (0, 5)]
-    how = {"checkpoints": [tmp_path / "0", tmp_path / "5"], "checkpoint_every": 2, **MLP}
-    done = []
+    how = {"checkpoints": [tmp_path / "0", tmp_path / "5"], "checkpoint_every": every, **MLP}
+    told = []
 
-    def stop(now):
-        done.append(now.done)
+    def stop_at_four(now):
+        told.append(now.done)
         if now.done == 4:
-            raise KeyboardInterrupt
+            raise stop
 
-    with pytest.raises(KeyboardInterrupt):
-        learn_priors(lessons, on_progress=stop, **how)
+    with pytest.raises(stop):
+        learn_priors(lessons, on_progress=stop_at_four, **how)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "5"]
-    again = learn_priors(lessons, on_progress=lambda now: done.append(now.done), **how)
-    assert done == [2, 4, 6]
+    again = learn_priors(lessons, on_progress=lambda now: told.append(now.done), **how)
+    assert told == done
     for one, other in zip(again, learn_priors(lessons, **MLP), strict=True):
         assert_same(one, other, 0.0)
 
 
-def test_a_killed_training_goes_on_from_what_was_saved_before(tmp_path):
-    config = TrainingConfig(steps=6, block=2, batch_size=8)
-    lessons = [Lesson(TASKS, OTHER, config=config, seed=seed) for seed in (0, 5)]
-    how = {"checkpoints": [tmp_path / "0", tmp_path / "5"], "checkpoint_every": 4, **MLP}
-    done = []
-
-    def kill(now):
-        done.append(now.done)
-        if now.done == 6 and len(done) == 3:
-            raise RuntimeError("killed")
-
-    for _ in range(2):
-        try:
-            learn_priors(lessons, on_progress=kill, **how)
-        except RuntimeError:
-            continue
-    assert done == [2, 4, 6, 6]
+def test_each_lesson_has_a_checkpoint_of_its_own(tmp_path):
+    with pytest.raises(InvalidInputError, match="checkpoints: one for each of 1 lessons, got 2"):
+        learn_priors([Lesson(TASKS, OTHER)], checkpoints=[tmp_path / "0", tmp_path / "1"])
 
 
 # One set of data and of sizes for all lessons, so that their programs are compiled once.

@@ -167,6 +167,9 @@ def learn_priors(
         learnings.append(learning_of(lesson, *how, like=same.get(data)))
         if lesson.calibration is not None:  # else each seed splits them in its own way
             same.setdefault(data, learnings[-1].past)
+    if checkpoints and len(checkpoints) != len(lessons):
+        told = f"one for each of {len(lessons)} lessons, got {len(checkpoints)}"
+        raise InvalidInputError(f"checkpoints: {told}")
     folders: Sequence[str | os.PathLike[str] | None] = checkpoints or [None] * len(lessons)
     saved = [
         Checkpoint(folder, _fingerprint(learning))
