@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from diffts.experiments.compare import standard_error
 from diffts.figures.regret_grid import GridCurve, GridPanel
+from diffts.reproduction.packing import unpacked
 from diffts.reproduction.specs import FRESH, MANY, REAL, Run, sure_of
 from diffts.reproduction.store import Store
 from diffts.reproduction.work import Reproduction
@@ -98,7 +99,7 @@ class Curve(NamedTuple):
 def curve(store: Store, runs: Sequence[Run]) -> Curve:
     """Put together what was recorded of a line's runs."""
     loaded = [store.arrays(run.key) for run in runs]
-    regret = np.stack([np.asarray(arrays["regret"], np.float64) for arrays in loaded])  # (S, R, N)
+    regret = np.stack([unpacked(arrays["regret"]) for arrays in loaded])  # (S, R, N)
     stderr = standard_error(regret.swapaxes(1, 2))
     return Curve(loaded[0]["rounds"], regret.mean((0, 2)), stderr, regret[:, -1])
 

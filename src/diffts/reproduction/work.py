@@ -28,6 +28,7 @@ from diffts.learning.fits import fit_diagonal, fit_gaussian
 from diffts.problems import Bidding
 from diffts.problems.maze import three_covering_paths
 from diffts.reproduction.digests import KNOWN, digest, fingerprint, sampler_versions
+from diffts.reproduction.packing import packed, unpacked
 from diffts.reproduction.problem_data import FITS_VERSION, REGULARISATION, SEED, ProblemData
 from diffts.reproduction.profile import Profile
 from diffts.reproduction.specs import (
@@ -239,12 +240,12 @@ class Reproduction:
         made = []
         for (run, _), one in zip(members, played, strict=True):
             few = one.regret.shape[1] if run.tasks == REAL else data.few_tasks
-            regrets: Arrays = {"regret": one.regret[:, :few]}
+            arrays: Arrays = {"rounds": one.rounds, "regret": packed(one.regret[:, :few])}
             if run.tasks == MANY:
                 late = late_of(one.rounds)
-                regrets |= {"late_rounds": one.rounds[late], "late_regret": one.regret[late]}
-            arrays = {name: _coarse(values) for name, values in regrets.items()}
-            made.append(Made({"rounds": one.rounds} | arrays, {"run": dataclasses.asdict(run)}))
+                arrays["late_rounds"] = one.rounds[late]
+                arrays["late_regret"] = packed(one.regret[late])
+            made.append(Made(arrays, {"run": dataclasses.asdict(run)}))
         return made
 
     def _tasks(self, run: Run) -> NDArray[Any]:
@@ -316,17 +317,9 @@ def late_of(rounds: NDArray[Any]) -> NDArray[Any]:
 def late_records(arrays: Arrays) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Of a run the late rounds, and the regret of all of its tasks at them ``(R, N)``."""
     if "late_regret" in arrays:
-        return arrays["late_rounds"], np.asarray(arrays["late_regret"], np.float64)
+        return arrays["late_rounds"], unpacked(arrays["late_regret"])
     late = late_of(arrays["rounds"])
-    return arrays["rounds"][late], np.asarray(arrays["regret"][late], np.float64)
-
-
-def _coarse(values: NDArray[Any]) -> NDArray[Any]:
-    """Single precision, 11 bits of it (errors of 0.02%), which pack well."""
-    if values.dtype.kind == "i":
-        return values
-    bits = values.astype(np.float32).view(np.uint32)
-    return ((bits + 0x800) & np.uint32(0xFFFFF000)).view(np.float32)
+    return arrays["rounds"][late], unpacked(arrays["regret"])[late]
 
 
 def exact_errors(prior: DiffusionPrior, exact: Any, seed: int) -> NDArray[Any]:
