@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,36 +59,6 @@ class Checkpoint:
             content = {"fingerprint": self.digest}
             save_folder(self.folder, _KIND, _VERSION, content, named_arrays(state))
 
-    def follow(
-        self,
-        state: LearningState,
-        states: Iterable[LearningState],
-        every: int,
-        on_state: Callable[[LearningState], None],
-    ) -> LearningState:
-        """Run a training to its end, saving its state now and then, at the end and when stopped.
-
-        A state that cannot be saved is a warning: an hour of training is worth more than its
-        checkpoint.
-
-        Raises:
-            TrainingStopped: a KeyboardInterrupt came, and the last state is kept.
-        """
-        saved_at = state.step
-        try:
-            for state in states:
-                on_state(state)
-                if state.step - saved_at >= every:
-                    self.save_or_warn(state)
-                    saved_at = state.step
-            if state.step > saved_at:
-                self.save_or_warn(state)
-        except KeyboardInterrupt as interrupt:
-            if (kept := self._save_somewhere(state)) is None:
-                raise
-            raise TrainingStopped(kept, state.step) from interrupt
-        return state
-
     def save_or_warn(self, state: Any) -> None:
         """Replace the saved state; what cannot be saved is a warning."""
         try:
@@ -100,7 +70,7 @@ class Checkpoint:
                 stacklevel=3,
             )
 
-    def _save_somewhere(self, state: LearningState) -> Path | None:
+    def save_somewhere(self, state: LearningState) -> Path | None:
         """The folder where the state is; None if there is none to keep or nowhere to keep it."""
         if self.folder is None or state.step == 0:
             return None
@@ -112,3 +82,40 @@ class Checkpoint:
             except (ArtifactError, OSError):
                 folder = Path(tempfile.mkdtemp(prefix="diffts-checkpoint-"))
         return None
+
+
+def follow(
+    saved: Sequence[Checkpoint],
+    now: Sequence[LearningState],
+    states: Iterable[Sequence[LearningState]],
+    every: int,
+    on_states: Callable[[Sequence[LearningState]], None],
+) -> Sequence[LearningState]:
+    """Run trainings side by side to their ends; save their states now and then, and when stopped.
+
+    A state that cannot be saved is a warning: an hour of training is worth more than its
+    checkpoint.
+
+    Raises:
+        TrainingStopped: a KeyboardInterrupt came, and the last states are kept; it tells of the
+            first one.
+    """
+    saved_at = [state.step for state in now]
+
+    def save(least: int) -> None:
+        for i, (one, state) in enumerate(zip(saved, now, strict=True)):
+            if state.step - saved_at[i] >= least:
+                one.save_or_warn(state)
+                saved_at[i] = state.step
+
+    try:
+        for now in states:
+            on_states(now)
+            save(every)
+        save(1)
+    except KeyboardInterrupt as interrupt:
+        kept = [one.save_somewhere(state) for one, state in zip(saved, now, strict=True)]
+        if kept[0] is None:
+            raise
+        raise TrainingStopped(kept[0], now[0].step) from interrupt
+    return now

@@ -26,7 +26,7 @@ from diffts.errors import InvalidInputError
 from diffts.evidence import Evidence
 from diffts.learning.arms import ArmProcedure
 from diffts.learning.calibration import LEAST_OBSERVATIONS
-from diffts.learning.checkpoint import Checkpoint
+from diffts.learning.checkpoint import Checkpoint, follow
 from diffts.learning.fits import FactorFit, fit_gaussian
 from diffts.learning.phases import Learning, LearningState, run
 from diffts.learning.procedure import HowToLearn, PlainTraining, Procedure, Standardised
@@ -125,12 +125,13 @@ def learn_prior(
     saved = Checkpoint(checkpoint, _fingerprint(learning))
     start = saved.load(learning.initial())
 
-    def report(state: LearningState) -> None:
+    def report(states: Sequence[LearningState]) -> None:
         if on_progress is not None:
-            on_progress(progress_of(learning, state))
+            on_progress(progress_of(learning, states[0]))
 
-    states = (state for [state] in run([learning], [start]))
-    return prior_of(learning, saved.follow(start, states, checkpoint_every, report))
+    states = run([learning], [start])
+    [state] = follow([saved], [start], states, checkpoint_every, report)
+    return prior_of(learning, state)
 
 
 def learn_priors(
@@ -176,24 +177,20 @@ def learn_priors(
         for folder, learning in zip(folders, learnings, strict=True)
     ]
     both = zip(saved, learnings, strict=True)
-    before = states = [one.load(learning.initial()) for one, learning in both]
-    saved_at = [state.step for state in states]
-    try:
-        for states in run(learnings, before):
-            if on_progress is not None:
-                every = zip(learnings, states, strict=True)
-                on_progress(progress_of(*min(every, key=lambda one: one[1].step)))
+    before: Sequence[LearningState] = [one.load(learning.initial()) for one, learning in both]
+
+    def report(states: Sequence[LearningState]) -> None:
+        nonlocal before
+        if on_progress is not None:
+            every = zip(learnings, states, strict=True)
+            on_progress(progress_of(*min(every, key=lambda one: one[1].step)))
+        if on_phase is not None:
             for i, (learning, old, new) in enumerate(zip(learnings, before, states, strict=True)):
-                if on_phase is not None and int(new.phase) > int(old.phase):
+                if int(new.phase) > int(old.phase):
                     on_phase(i, learning.phase_of(old).name, prior_of(learning, new))
-                if new.step - saved_at[i] >= checkpoint_every:
-                    saved[i].save_or_warn(new)
-                    saved_at[i] = new.step
-            before = states
-    except KeyboardInterrupt:
-        for one, state in zip(saved, states, strict=True):
-            one.save_or_warn(state)
-        raise
+        before = states
+
+    states = follow(saved, before, run(learnings, before), checkpoint_every, report)
     return [prior_of(learning, state) for learning, state in zip(learnings, states, strict=True)]
 
 
