@@ -337,7 +337,12 @@ def evaluation():
 
 
 def findings():
-    yield "It has {:.1f}, the paper's {:.1f}", regret("noise-levels", BIDDING, "diffts", PAPERS)
+    by_one_draw = [
+        next(regret("noise-levels", problem, whose))
+        for whose in ("diffts", PAPERS)
+        for problem in (BIDDING, MAZE)
+    ]
+    yield "it has {:.1f} and {:.1f}, the paper's {:.1f} and {:.1f}", by_one_draw
     yield (
         "below a regret of {0:.0f} on Popular and Niche and of {2:.0f} on Bidding; by the best "
         "baseline below {1:.0f} and {3:.0f}",
@@ -438,8 +443,10 @@ def findings_about_sampling():
         ablation("variance", PN, *variances),
     )
     kinds = ("predicted noise", "sampled noise")
-    yield "in the first run: {:.1f} against {:.1f}", first_run("sampled-noise", COMMON, *kinds)
-    yield "Popular and Niche: {:.1f} against {:.1f}", ablation("sampled-noise", PN, *kinds)
+    yield (
+        "Popular and Niche: {:.1f} against {:.1f}; Labeled Arms: {:.1f} against {:.1f}",
+        [one for of in (PN, LABELED) for one in ablation("sampled-noise", of, *kinds)],
+    )
     yield (
         "sampled noise finds {:.1%} of the groups, predicted noise {:.1%}",
         [PAPER["groups"]["scores"][f"recall with {kind}"] for kind in reversed(kinds)],
