@@ -495,7 +495,14 @@ def findings_about_imperfect_data():
     yield "alone has {:.1f} on Popular and Niche and {:.1f} on Labeled Arms", start
     yield "with EM it is {:.1f} and {:.1f}", whole
     em = first_run("incomplete-data", PN, "without EM", "with EM")
-    yield "from {:.1f} to {:.1f} with it", em
+    yield "Popular and Niche from {:.1f} to {:.1f} ", em
+    yield (
+        "has {:.1f} with EM and {:.1f} without, where τ is of exact tasks; from exact data {:.1f}",
+        [
+            *ablation("incomplete-data", PN, "with EM", "without EM"),
+            *ablation("variance", PN, "calibrated"),
+        ],
+    )
     helped = [
         ratio > 1
         for of in (("incomplete-data", "without EM", "with EM"), (gaps, "SURE, no EM", paper))
