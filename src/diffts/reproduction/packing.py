@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 #: Bits of a single-precision number that are dropped: 0.02% of it at most.
 _DROPPED = 12
 #: What is left is 20 bits; steps of it, modulo 2²⁴, are three bytes.
-_BYTES, _MODULUS = 3, 1 << 24
+_BYTES = 3
+_MODULUS = 1 << 8 * _BYTES
 
 
 def packed(values: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
