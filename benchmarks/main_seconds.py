@@ -1,10 +1,13 @@
 """Seconds that the main results take on this machine, and what they go into.
 
-python -m benchmarks.main_seconds --seeds 3 [--profile paper] [--out FILE.json]
+python -m benchmarks.main_seconds --seeds 3 [--profile paper] [--out FILE.json] [--keep DIR]
 
 All races of the main results, from nothing: DiffTS by both rules, and the baselines. Left out are
 the paper's DiffTS, whose training is longer than all of that, and mixtures from imperfect data,
 which the paper has not: EM fits them on the CPU, for minutes.
+
+``--keep`` leaves the parts in a new folder: its priors play on in ``diffts reproduce --out DIR``,
+where DIR/parts is that folder.
 """
 
 from __future__ import annotations
@@ -36,9 +39,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--profile", default="paper", choices=sorted(PROFILES))
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--keep", type=Path, help="a new folder for the parts")
     options = parser.parse_args()
+    if options.keep is not None and options.keep.exists():
+        parser.error(f"--keep: {options.keep} is there; what is in it would not be timed")
     with tempfile.TemporaryDirectory() as folder:
-        told = measure(Path(folder), options.profile, options.seeds)
+        told = measure(options.keep or Path(folder), options.profile, options.seeds)
     text = json.dumps(told, indent=1) + "\n"
     print(text)
     if options.out is not None:

@@ -1,8 +1,10 @@
 """Of the seconds of the main results each is told once, by what it went into."""
 
+import sys
+
 import numpy as np
 import pytest
-from benchmarks.main_seconds import races, shares
+from benchmarks.main_seconds import main, races, shares
 
 from diffts.reproduction import PROFILES
 from diffts.reproduction.store import Made, Part, Store
@@ -34,3 +36,11 @@ def test_what_the_paper_has_not_is_not_timed():
     assert {run.learner for run in runs} == {"", "arms"}
     assert not [run for run in runs if run.components and run.data != "perfect"]
     assert {run.rule for run in runs if run.prior} == {"thompson", "default"}
+
+
+def test_parts_that_are_there_already_are_not_timed(tmp_path, monkeypatch, capsys):
+    """They would look as if they took no time."""
+    monkeypatch.setattr(sys, "argv", ["main_seconds", "--keep", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        main()
+    assert "would not be timed" in capsys.readouterr().err
