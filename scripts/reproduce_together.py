@@ -12,7 +12,7 @@ diffts reproduce --profile paper --out results/paper
 
 makes what is no run of a policy (pictures of tasks, τ, groups, images), and writes everything.
 ``XLA_PYTHON_CLIENT_PREALLOCATE=false`` lets processes share the memory of a GPU. Two are enough
-there: one compiles while the other computes. Under NVIDIA's MPS (``nvidia-cuda-mps-control -d``) the
+there: one compiles while the other computes. Under NVIDIA's MPS (``nvidia-cuda-mps-control -d``)
 small programs of four run at once; but who kills one of them ends them all.
 """
 

@@ -367,7 +367,7 @@ def test_every_experiment_on_one_problem_and_nothing_twice(tmp_path, nothing_is_
     assert again.pop("real-slots").startswith("left out")
     assert again == {
         **dict.fromkeys(("noise-levels", "same-rule", "comparison"), "2 of 8 plots"),
-        "main": "2 of 6 plots", "calibration": "3 of 10 plots", "tasks": "1 of 4 plots",
+        "main": "2 of 6 plots", "calibration": "2 of 6 plots", "tasks": "1 of 4 plots",
         **dict.fromkeys(ablations.ABLATIONS, "2 of 6 plots"),
         **dict.fromkeys(("groups", "mnist", "fashion-mnist", "claims"), "done"),
     }  # fmt: skip
@@ -417,13 +417,17 @@ def test_what_is_finished_is_written_and_nothing_is_run(tmp_path, monkeypatch):
         monkeypatch.setattr(f"diffts.reproduction.work.{name}", refuse)
     outcome = reproduce((), "smoke", tmp_path, finished_only=True)
     assert outcome["variance"] == "1 of 6 plots"
-    # The verdict waits for all plots.
     told = json.loads((tmp_path / "variance.json").read_text())
     assert told["lacks"] == ["calibrated", "not calibrated", "partly calibrated"]
-    (verdict,) = (v for v in judge_claims(tmp_path) if v.claim.startswith("without calibration"))
-    judged = verdict.of_the_papers
-    assert judged.measured.startswith("so far: Popular and Niche, σ̂ = 0.05: 1.0 against")
-    assert judged.agrees is None
+    assert told["lacks_in"] == ["labeled-arms", "labeled-arms-common", "popular-niche"]
+    # What is refuted is refuted; what is not waits for all plots.
+    begins = {"without": (False, ""), "calibrating": (None, "so far: ")}
+    for begin, (agrees, before) in begins.items():
+        (verdict,) = (v for v in judge_claims(tmp_path) if v.claim.startswith(f"{begin} "))
+        judged = verdict.of_the_papers
+        expected = f"{before}Popular and Niche, exact data, σ̂ = 0.05: 1.0 against"
+        assert judged.measured.startswith(expected)
+        assert judged.agrees is agrees
     with pytest.raises(InvalidInputError, match="--problem: has no meaning"):
         reproduce((), "smoke", tmp_path, problems=["maze"], finished_only=True)
     nothing = {outcome[name] for name in ("main", "tasks", "calibration", "groups", "mnist")}

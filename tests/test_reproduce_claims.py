@@ -66,7 +66,8 @@ def write(folder, name, panels, of_the_papers=None, **more):
 
 
 def write_summary(folder, name, told):
-    versioned = {"version": SUMMARIES_VERSION, "lacks": [], **told}
+    lacks_in = ["maze"] if told.get("lacks") else []
+    versioned = {"version": SUMMARIES_VERSION, "lacks": [], "lacks_in": lacks_in, **told}
     (folder / f"{name}.json").write_text(json.dumps(versioned))
 
 
@@ -353,3 +354,31 @@ def test_other_claims_are_judged(tmp_path):
     assert judged(tmp_path, "images", **both)
     assert judged(tmp_path, "images", **{**both, "mnist": scores("mnist", 9.0)}) is False
     assert judged(tmp_path, "images", **{**both, "mnist": scores("stand-in digits", 1.0)}) is None
+
+
+def test_what_cannot_change_is_decided(tmp_path):
+    """Plots to come mend no claim that one refutes; those that do not count are not needed."""
+
+    def verdict(begin, whose="of_the_papers"):
+        found = (v for v in judge_claims(tmp_path) if v.claim.startswith(begin))
+        return getattr(next(found), whose).agrees
+
+    won, lost = (race("a", "maze", {OWN: 10.0, "ucb1": other}, best, noise_std=level)
+                 for other, best, level in ((30.0, OWN, 0.1), (9.0, "ucb1", 0.2)))  # fmt: skip
+    for firsts, of, expected in ((14, 17, None), (13, 17, False), (15, 16, None)):
+        panels = [won] * firsts + [lost] * (of - firsts)
+        write(tmp_path, "noise-levels", [won] * 18, panels, lacks=[THE_PAPERS])
+        assert verdict("lowest regret in 15") is expected
+        assert verdict("lowest regret in 15", "of_ours") is True
+    # Another noise level of a problem may be its best one.
+    for lacks_in, expected in ((["maze"], None), (["bidding"], False)):
+        of = {"lacks": [THE_PAPERS], "lacks_in": lacks_in}
+        write(tmp_path, "noise-levels", [won], [lost], **of)
+        assert verdict("over all noise levels") is expected
+    lines = {"calibrated": 10.0, "partly calibrated": 10.1, "not calibrated": 20.0}
+    for lacks_in, expected in ((["labeled-arms"], None), (["labeled-arms-common"], True)):
+        panels = [race("a", "popular-niche", lines, "calibrated")]
+        told = {"panels": panels, "lacks": ["calibrated"], "lacks_in": lacks_in}
+        write_summary(tmp_path, "variance", told)
+        assert verdict("without calibration") is expected
+        assert verdict("calibrating the last step") is expected

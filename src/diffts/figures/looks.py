@@ -93,7 +93,7 @@ VARIANTS = {
     "λ = 0": _LESS,
     "λ = 0.1": _PAPERS,
     "λ = 0.3": _CHANGED,
-    "λ = 1": _ours("#54278f", width=_MIDDLE),
+    "λ = 1": _ours("#333333", width=_MIDDLE),
 }
 _SPARE = (
     Look("#b07d2b", marker="h"),

@@ -60,12 +60,15 @@ class GridPanel(NamedTuple):
     def top(self) -> float:
         """What is above is cut off; half of the curves, at least, stay in the picture.
 
-        So do those that end up to ``JUST_ABOVE`` times higher.
+        So do those that end up to ``JUST_ABOVE`` times higher, and the bands of those that stay,
+        likewise.
         """
         ends = sorted(float(one.mean[-1]) for one in self.curves)
         top = max(OFF_SCALE * ends[0], 1.1 * ends[(len(ends) - 1) // 2])
         just_above = [end for end in ends if top < end <= JUST_ABOVE * top]
-        return 1.05 * just_above[-1] if just_above else top
+        top = 1.05 * just_above[-1] if just_above else top
+        bands = (one.mean[-1] + one.stderr[-1] for one in self.curves if one.mean[-1] <= top)
+        return max(top, min(JUST_ABOVE * top, 1.02 * float(max(bands))))
 
     @property
     def of(self) -> str:

@@ -16,7 +16,8 @@ from diffts.reproduction.work import Reproduction
 
 #: The paper's two; and Labeled Arms with one scale for all tasks, which is a variant of ours.
 PAPERS = ("popular-niche", "labeled-arms")
-PROBLEMS = (*PAPERS, "labeled-arms-common")
+VARIANTS = frozenset({"labeled-arms-common"})
+PROBLEMS = (*PAPERS, *VARIANTS)
 NOISE_LEVELS = (0.05, 0.1)
 
 
@@ -30,9 +31,10 @@ class Ablation(NamedTuple):
 
     def panels(self, profile: Profile) -> list[Panel]:
         """Each problem at two noise levels."""
+        data = "exact" if self.data == "perfect" else self.data
         return [
             Panel(
-                f"{regret.TITLES[problem]}\nσ̂ = {noise:g}",
+                f"{regret.TITLES[problem]}\n{data} data, σ̂ = {noise:g}",
                 problem,
                 self.data,
                 noise,

@@ -217,8 +217,12 @@ def _write(work: Reproduction, experiment: Experiment, wanted: Sequence[Any], pa
         "made_with": work.store.provenance(notes),
     }
     if wanted:
-        plots = {"plots": f"{len(finished)} of {len(wanted)}", "lacks": _lacks(work, wanted)}
-        summary |= plots | ({"caveat": experiment.caveat} if experiment.caveat else {})
+        told_of = {"plots": f"{len(finished)} of {len(wanted)}"}
+        summary |= (
+            told_of
+            | _lacks(work, wanted)
+            | ({"caveat": experiment.caveat} if experiment.caveat else {})
+        )
     write_rows(path.with_suffix(".csv"), rows)
     write_json(path.with_suffix(".json"), summary | told)
     if finished == wanted:
@@ -228,9 +232,19 @@ def _write(work: Reproduction, experiment: Experiment, wanted: Sequence[Any], pa
     return f"{summary['plots']} plots{some}"
 
 
-def _lacks(work: Reproduction, wanted: Sequence[Any]) -> list[str]:
-    """The names of what is still to be made: lines that lack a run, or pieces."""
-    lines = (line for panel in wanted if isinstance(panel, Panel) for line in panel.lines)
-    unplayed = {line.label for line in lines if not all(map(work.is_played, line.runs))}
-    pieces = (one for one in wanted if isinstance(one, Piece))
-    return sorted(unplayed | {one.part.key for one in pieces if not one.finished(work)})
+def _lacks(work: Reproduction, wanted: Sequence[Any]) -> dict[str, list[str]]:
+    """Lines that lack a run, and pieces that are missing: their names, and of which problems."""
+    lines = [
+        (line.label, panel.problem)
+        for panel in wanted
+        if isinstance(panel, Panel)
+        for line in panel.lines
+        if not all(map(work.is_played, line.runs))
+    ]
+    pieces = [
+        (one.part.key, one.problem)
+        for one in wanted
+        if isinstance(one, Piece) and not one.finished(work)
+    ]
+    names, problems = ({one[i] for one in lines + pieces} for i in (0, 1))
+    return {"lacks": sorted(names), "lacks_in": sorted(problems)}

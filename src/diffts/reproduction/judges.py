@@ -92,8 +92,8 @@ def _lead(panel: Json, other: str) -> str:
     return f"{panel['lines'][OWN]['regret']:.1f}, {other} {line['regret']:.1f} ({gap})"
 
 
-def first(least: int) -> Judge:
-    """DiffTS is first in at least so many plots."""
+def first(least: int, *, of: int) -> Judge:
+    """DiffTS is first in at least so many plots; open while those to come could still decide."""
 
     def judge(summary: Json) -> Judged:
         behind = [panel for panel in summary["panels"] if panel["best"] != OWN]
@@ -101,7 +101,9 @@ def first(least: int) -> Judge:
         holds = f"{firsts} of {len(summary['panels'])}"
         leads = "; ".join(f"{p['title']}: {_lead(p, p['best'])}" for p in behind)
         text = f"first in {holds}; not in {leads}" if behind else f"first in {holds}"
-        return Judged(text, firsts >= least, holds)
+        to_come = of - len(summary["panels"])
+        agrees = None if firsts < least <= firsts + to_come else firsts >= least
+        return Judged(text, agrees, holds)
 
     return judge
 
@@ -138,18 +140,22 @@ def over_noise_levels(summary: Json) -> Judged:
     """Each policy at its best noise level, for each problem and kind of data."""
     races = defaultdict(list)
     for panel in summary["panels"]:
-        title = f"{TITLES.get(panel['problem'], panel['problem'])}, {panel['data']} data"
         for label in panel["ranking"]:
-            races[title].append((panel["lines"][label]["regret"], label, panel["noise_std"]))
-    told, agrees = [], []
-    for title, lines in races.items():
+            one = (panel["lines"][label]["regret"], label, panel["noise_std"])
+            races[panel["problem"], panel["data"]].append(one)
+    told, agrees, is_open = [], [], []
+    for (problem, data), lines in races.items():
         best = min(line for line in lines if line[1] == OWN)
         other = min(line for line in lines if line[1] != OWN)
         agrees.append(best < other)
-        ours = f"{best[0]:.1f} (σ̂ = {best[2]:g})"
-        told.append(f"{title}: {ours}, {other[1]} {other[0]:.1f} (σ̂ = {other[2]:g})")
+        # A level that is missing may be the best one.
+        is_open.append(problem in summary["lacks_in"])
+        ours = f"{TITLES.get(problem, problem)}, {data} data: {best[0]:.1f} (σ̂ = {best[2]:g})"
+        told.append(f"{ours}, {other[1]} {other[0]:.1f} (σ̂ = {other[2]:g})")
     count = f"smallest in {sum(agrees)} of {len(agrees)}"
-    return _judged(f"{count}. {'; '.join(told)}", agrees)
+    judged = _judged(f"{count}. {'; '.join(told)}", agrees)
+    refuted = any(not ok and not still for ok, still in zip(agrees, is_open, strict=True))
+    return judged if judged.agrees or refuted else judged._replace(agrees=None)
 
 
 def beside(agrees: Callable[[float, float], bool], **field: Any) -> PlotJudge:

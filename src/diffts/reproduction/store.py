@@ -22,7 +22,7 @@ from diffts.files import write_file
 
 Arrays = dict[str, NDArray[Any]]
 #: Of what summaries say, to be raised when claims could no longer be judged by older ones.
-SUMMARIES_VERSION = 3
+SUMMARIES_VERSION = 4
 #: Rows of a table, and what a summary says beside how it was made.
 Told = tuple[list[dict[str, Any]], dict[str, Any]]
 
