@@ -375,7 +375,7 @@ def test_every_experiment_on_one_problem_and_nothing_twice(tmp_path, nothing_is_
     verdicts = {v.claim: v for v in judge_claims(tmp_path)}
     assert len(verdicts) == 15
     images = next(v for claim, v in verdicts.items() if claim.startswith("images"))
-    assert images.of_ours == ("only of stand-in digits", None)
+    assert images.of_the_papers == ("only of stand-in digits", None, "")
 
 
 @pytest.mark.long(reason="all problems with two seeds: thirty trainings, five minutes")
