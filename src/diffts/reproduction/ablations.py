@@ -16,7 +16,7 @@ from diffts.reproduction.work import Reproduction
 
 #: The paper's two; and Labeled Arms with one scale for all tasks, which is a variant of ours.
 PAPERS = ("popular-niche", "labeled-arms")
-VARIANTS = frozenset({"labeled-arms-common"})
+VARIANTS = ("labeled-arms-common",)
 PROBLEMS = (*PAPERS, *VARIANTS)
 NOISE_LEVELS = (0.05, 0.1)
 

@@ -117,7 +117,7 @@ def _judge(
 
 def _is_whole(summary: dict[str, Any], spare: set[str]) -> bool:
     """Whether nothing is missing but what does not count: spare lines, and variants of problems."""
-    return {*summary["lacks"]} <= spare or {*summary["lacks_in"]} <= ablations.VARIANTS
+    return {*summary["lacks"]} <= spare or {*summary["lacks_in"]} <= {*ablations.VARIANTS}
 
 
 def _race(says: str, experiment: str, judge: judges.Judge) -> Claim:
