@@ -19,7 +19,6 @@ from diffts.reproduction.evaluation import (
     BASELINES,
     BOTH,
     CONTENDERS,
-    KINDS,
     MAIN_NOISE,
     OURS,
     OURS_AS_IN_THE_PAPER,
@@ -29,7 +28,7 @@ from diffts.reproduction.evaluation import (
     THE_PAPERS,
 )
 from diffts.reproduction.judges import Judged
-from diffts.reproduction.regret import TITLES
+from diffts.reproduction.regret import KINDS, TITLES
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results/paper"

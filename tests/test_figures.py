@@ -340,6 +340,18 @@ def test_a_curve_that_ends_just_above_the_top_stays(ends, gone):
     assert [one.label for one in panel.leaving(panel.top)] == gone
 
 
+def test_the_band_of_a_curve_that_stays_is_not_cut():
+    """But for a band that would make all else small."""
+    rounds = np.array([500, 1000])
+    for error, top in ((1.0, 30.0), (6.0, 1.02 * 32.0), (50.0, 36.0)):
+        ends = ((10.0, 0.0), (26.0, error), (100.0, 5.0))
+        curves = [
+            GridCurve(f"p{end}", rounds, np.array([end / 2, end]), np.full(2, stderr))
+            for end, stderr in ends
+        ]
+        assert GridPanel("a", curves).top == pytest.approx(top)
+
+
 def test_plots_of_one_problem_have_one_scale(figures):
     low, high, other = flat(1.0, 2.0), flat(10.0, 12.0), flat(100.0, 101.0)
     titles = ("Maze\nexact data", "Maze\nimperfect data", "Bidding\nexact data")

@@ -90,6 +90,12 @@ def from_both(problem, policy):
     return [next(regret("noise-levels", problem, policy, data=d)) for d in (EXACT, IMPERFECT)]
 
 
+def of_papers_trainings(problem):
+    """Regrets of the three trainings of the paper's DiffTS from imperfect data, and from exact."""
+    for data in (IMPERFECT, EXACT):
+        yield from race("main", problem, data, PAPERS)["lines"]["own"]["regret_of_seeds"]
+
+
 def latest_behind(problem, whose=OURS):
     """Up to which round another policy is ahead of DiffTS, in all plots of a problem."""
     told = PAPER["noise-levels"]
@@ -398,27 +404,17 @@ def findings():
         "UCB1 has {:.1f}, the next one, GTS-diag, {:.1f}, and DiffTS by the default rule {:.1f}",
         regret("main", MAZE, "ucb1", "gts-diag", OURS),
     )
-    of_seeds = [
-        seed
-        for data in (IMPERFECT, EXACT)
-        for seed in race("main", MAZE, data, PAPERS)["lines"]["own"]["regret_of_seeds"]
-    ]
     yield (
         "Its three trainings have {:.1f}, {:.1f} and {:.1f}; from exact data {:.1f}, {:.1f} and "
         "{:.1f}. UCB1, which learns nothing, has {:.1f}",
-        [*of_seeds, *regret("main", MAZE, "ucb1", data=IMPERFECT)],
+        [*of_papers_trainings(MAZE), *regret("main", MAZE, "ucb1", data=IMPERFECT)],
     )
-    of_seeds = [
-        seed
-        for data in (IMPERFECT, EXACT)
-        for seed in race("main", BIDDING, data, PAPERS)["lines"]["own"]["regret_of_seeds"]
-    ]
     yield (
         "Its three trainings from imperfect data have {:.1f}, {:.1f} and {:.1f}, from exact data "
         "{:.1f}, {:.1f} and {:.1f}. GTS-full has {:.1f}, a tie; our mixtures from the same data "
         "have {:.1f} and {:.1f}",
         [
-            *of_seeds,
+            *of_papers_trainings(BIDDING),
             *regret("main", BIDDING, "gts-full", "gmmts-25", "gmmts-10", data=IMPERFECT),
         ],
     )

@@ -31,10 +31,9 @@ class Ablation(NamedTuple):
 
     def panels(self, profile: Profile) -> list[Panel]:
         """Each problem at two noise levels."""
-        data = "exact" if self.data == "perfect" else self.data
         return [
             Panel(
-                f"{regret.TITLES[problem]}\n{data} data, σ̂ = {noise:g}",
+                f"{regret.TITLES[problem]}\n{regret.KINDS[self.data]} data, σ̂ = {noise:g}",
                 problem,
                 self.data,
                 noise,

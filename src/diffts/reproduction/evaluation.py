@@ -46,8 +46,6 @@ MAIN_NOISE = {"popular-niche": 0.1, "labeled-arms": 0.1, "bidding": 0.2, "maze":
 OUR_NOISE = {"bidding": "bernoulli"}
 BASELINES = ("gts-diag", "gts-full", *regret.MIXTURES)
 BOTH = ("perfect", "imperfect")
-#: As pictures and pages say it.
-KINDS = {"perfect": "exact", "imperfect": "imperfect"}
 DEFAULT_RULE = "default"
 ACROSS = 3  # plots beside each other: nine fill a picture without a gap
 REAL_SLOTS = "Bidding (real slots; simulator fitted to them)"
@@ -139,7 +137,7 @@ def _baselines(profile: Profile) -> Sequence[str]:
 
 
 def _title(problem: str, data: str, noise: float) -> str:
-    return f"{regret.TITLES[problem]}\n{KINDS[data]} data, σ̂ = {noise:g}"
+    return f"{regret.TITLES[problem]}\n{regret.KINDS[data]} data, σ̂ = {noise:g}"
 
 
 def _levels(profile: Profile) -> Iterable[tuple[str, str, float]]:

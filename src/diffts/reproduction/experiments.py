@@ -217,12 +217,8 @@ def _write(work: Reproduction, experiment: Experiment, wanted: Sequence[Any], pa
         "made_with": work.store.provenance(notes),
     }
     if wanted:
-        told_of = {"plots": f"{len(finished)} of {len(wanted)}"}
-        summary |= (
-            told_of
-            | _lacks(work, wanted)
-            | ({"caveat": experiment.caveat} if experiment.caveat else {})
-        )
+        summary |= {"plots": f"{len(finished)} of {len(wanted)}", **_lacks(work, wanted)}
+        summary |= {"caveat": experiment.caveat} if experiment.caveat else {}
     write_rows(path.with_suffix(".csv"), rows)
     write_json(path.with_suffix(".json"), summary | told)
     if finished == wanted:
@@ -234,17 +230,14 @@ def _write(work: Reproduction, experiment: Experiment, wanted: Sequence[Any], pa
 
 def _lacks(work: Reproduction, wanted: Sequence[Any]) -> dict[str, list[str]]:
     """Lines that lack a run, and pieces that are missing: their names, and of which problems."""
-    lines = [
-        (line.label, panel.problem)
-        for panel in wanted
-        if isinstance(panel, Panel)
-        for line in panel.lines
-        if not all(map(work.is_played, line.runs))
-    ]
-    pieces = [
-        (one.part.key, one.problem)
-        for one in wanted
-        if isinstance(one, Piece) and not one.finished(work)
-    ]
-    names, problems = ({one[i] for one in lines + pieces} for i in (0, 1))
+    names, problems = set(), set()
+    for one in wanted:
+        if isinstance(one, Panel):
+            lines = (line for line in one.lines if not all(map(work.is_played, line.runs)))
+            missing = {line.label for line in lines}
+        else:
+            missing = set() if one.finished(work) else {one.part.key}
+        if missing:
+            names |= missing
+            problems.add(one.problem)
     return {"lacks": sorted(names), "lacks_in": sorted(problems)}

@@ -143,18 +143,17 @@ def over_noise_levels(summary: Json) -> Judged:
         for label in panel["ranking"]:
             one = (panel["lines"][label]["regret"], label, panel["noise_std"])
             races[panel["problem"], panel["data"]].append(one)
-    told, agrees, is_open = [], [], []
+    told, agrees, refuted = [], [], False
     for (problem, data), lines in races.items():
         best = min(line for line in lines if line[1] == OWN)
         other = min(line for line in lines if line[1] != OWN)
         agrees.append(best < other)
         # A level that is missing may be the best one.
-        is_open.append(problem in summary["lacks_in"])
+        refuted |= not agrees[-1] and problem not in summary["lacks_in"]
         ours = f"{TITLES.get(problem, problem)}, {data} data: {best[0]:.1f} (σ̂ = {best[2]:g})"
         told.append(f"{ours}, {other[1]} {other[0]:.1f} (σ̂ = {other[2]:g})")
     count = f"smallest in {sum(agrees)} of {len(agrees)}"
     judged = _judged(f"{count}. {'; '.join(told)}", agrees)
-    refuted = any(not ok and not still for ok, still in zip(agrees, is_open, strict=True))
     return judged if judged.agrees or refuted else judged._replace(agrees=None)
 
 

@@ -26,6 +26,8 @@ TITLES = {
     "bidding": "Bidding (simulated slots)",
     "maze": "2D Maze",
 }
+#: Kinds of data as pictures and pages say it.
+KINDS = {"perfect": "exact"} | {one: one for one in ("imperfect", "noisy", "incomplete")}
 MIXTURES = ("gmmts-10", "gmmts-25")
 
 
